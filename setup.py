@@ -1,4 +1,4 @@
-"""Build step of setup.cfg: start every wheel from an empty build directory.
+"""Build step of setup.cfg: build in an empty directory outside the checkout.
 
 setuptools copies into `build/lib` and packs whatever lies there, so a module that was renamed since the last
 build would still be shipped.
@@ -6,18 +6,21 @@ build would still be shipped.
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import tempfile
 
 from setuptools import setup
 from setuptools.command.build import build
 
 
 class CleanBuild(build):
-    """`build` that forgets what the build before it left."""
+    """`build` that neither finds nor leaves a `build/`."""
 
-    def run(self) -> None:
-        shutil.rmtree(self.build_lib, ignore_errors=True)
-        super().run()
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.build_base = tempfile.mkdtemp(prefix="build-")
+        atexit.register(shutil.rmtree, self.build_base, ignore_errors=True)
 
 
 setup(cmdclass={"build": CleanBuild})

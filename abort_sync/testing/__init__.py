@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from abort_sync.testing._agent import LoopbackAgentServer
-    from abort_sync.testing._behaviour import Behaviour
-    from abort_sync.testing._fleet import LocalFleet
-    from abort_sync.testing._http import Received
-    from abort_sync.testing._router import LoopbackRouter
-    from abort_sync.testing._worker import LoopbackWorker
+    from ._agent import LoopbackAgentServer
+    from ._behaviour import Behaviour
+    from ._fleet import LocalFleet
+    from ._http import Received
+    from ._router import LoopbackRouter
+    from ._worker import LoopbackWorker
 
 __all__ = ["Behaviour", "LocalFleet", "LoopbackAgentServer", "LoopbackRouter", "LoopbackWorker", "Received"]
 

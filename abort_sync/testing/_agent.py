@@ -9,9 +9,9 @@ import ssl
 from collections import Counter
 from collections.abc import Mapping
 
-from abort_sync.testing._behaviour import Reply
-from abort_sync.testing._connection import Connection
-from abort_sync.testing._http import LoopbackServer, Received
+from ._behaviour import Reply
+from ._connection import Connection
+from ._http import LoopbackServer, Received
 
 
 class LoopbackAgentServer(LoopbackServer):

@@ -44,22 +44,12 @@ class Reply:
 class Behaviour:
     """What a server does in place of its normal answer; make one by the methods below.
 
-    | made by | the server |
-    |---|---|
-    | `refuse()` | closes its port and cuts its connections: connecting is refused |
-    | `hang()` | reads the request and never answers |
-    | `reset()` | reads the request and resets the connection (RST) |
-    | `answer(status, body, headers)` | answers that |
-    | `redirect(location, status)` | points elsewhere |
-    | `wrong_json()` | answers 200 with JSON that is cut off |
-    | `html()` | answers 200 with an HTML page, as a captive portal would |
-    | `drip_headers()` | sends its headers one byte at a time |
-    | `drip_body()` | sends its body one byte at a time |
-    | `cut_body()` | promises a longer body than it sends, then closes |
-    | `endless_body()` | sends a body as fast as it is read, for ever |
+    `refuse` closes the port; all others read the request first. Of these `hang` never answers, `reset` resets the
+    connection, `answer`, `redirect`, `wrong_json` and `html` answer at once, and `drip_headers`, `drip_body`, `cut_body`
+    and `endless_body` begin an answer of 200 that comes slowly, stops short or never ends.
 
-    A behaviour other than `answer` that has `obey=True` does what was asked (an abort ends its generations) before it
-    misbehaves: the request was delivered and only its answer is lost.
+    With `obey=True` the server does what was asked (an abort ends its generations) before it misbehaves: the request was
+    delivered and only its answer is lost.
     """
 
     kind: str

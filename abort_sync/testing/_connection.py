@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import BinaryIO, NoReturn
 
-from abort_sync.testing._behaviour import Behaviour, Reply
+from ._behaviour import Behaviour, Reply
 
 _LINE_LIMIT = 65536
 

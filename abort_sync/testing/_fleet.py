@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from abort_sync.testing._agent import LoopbackAgentServer
-from abort_sync.testing._http import LoopbackServer
-from abort_sync.testing._router import LoopbackRouter
-from abort_sync.testing._worker import LoopbackWorker
+from ._agent import LoopbackAgentServer
+from ._http import LoopbackServer
+from ._router import LoopbackRouter
+from ._worker import LoopbackWorker
 
 if TYPE_CHECKING:
     from abort_sync import AbortClient
@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 class LocalFleet:
     """A router, workers and an agent server on real sockets at 127.0.0.1, to test scripts against.
 
-    Use it as a context manager; leaving the block ends all servers within a second, hanging connections included.
+    Use it as a context manager; leaving the block ends all servers within a second, hanging connections included::
 
-    ```python
-    with LocalFleet(workers=3) as fleet:
-        fleet.workers[0].start_generation("rid-1")
-        fleet.workers[1].behave(Behaviour.hang())
-        fleet.workers[2].kill()                      # still listed, its port closed
-        report = fleet.client(timeout_s=2.0).abort_request("rid-1")
-    ```
+        with LocalFleet(workers=3) as fleet:
+            fleet.workers[0].start_generation("rid-1")
+            fleet.workers[1].behave(Behaviour.hang())
+            fleet.workers[2].kill()  # still listed, its port closed
+            report = fleet.client(timeout_s=2.0).abort_request("rid-1")
 
     Args:
         workers: How many workers, 0 or more.

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from abort_sync.testing._behaviour import Behaviour, Reply
-from abort_sync.testing._connection import Connection, Gone, read_request
+from ._behaviour import Behaviour, Reply
+from ._connection import Connection, Gone, read_request
 
 ServerT = TypeVar("ServerT", bound="LoopbackServer")
 

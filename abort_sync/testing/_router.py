@@ -14,9 +14,9 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
-from abort_sync.testing._behaviour import Reply
-from abort_sync.testing._connection import Connection
-from abort_sync.testing._http import LoopbackServer, Received
+from ._behaviour import Reply
+from ._connection import Connection
+from ._http import LoopbackServer, Received
 
 _DIALECTS = {
     "workers": frozenset({"/workers"}),
@@ -29,7 +29,8 @@ class LoopbackRouter(LoopbackServer):
     """Knows its workers and has no abort route, as the SGLang routers.
 
     `POST /generate` goes to the workers in turn; where one is dead or answers 500 or 503, the same rid is sent to the
-    next one, five times at most, as a real router does.
+    next one, five times in all, as a real router does. When its client leaves, the generation runs on, as behind the miles
+    router. Not over TLS.
 
     Args:
         worker_urls: What it lists at first; the attribute may be set later, to any text.

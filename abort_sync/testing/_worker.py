@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from abort_sync.testing._behaviour import Reply
-from abort_sync.testing._connection import Connection
-from abort_sync.testing._http import LoopbackServer, Received
+from ._behaviour import Reply
+from ._connection import Connection
+from ._http import LoopbackServer, Received
 
 _OPEN_PATHS = ("/health", "/health_generate")
 _INFO: dict[str, Any] = {
@@ -52,7 +52,7 @@ class _Generation:
 
 
 class LoopbackWorker(LoopbackServer):
-    """An SGLang server that generates blanks' worth of text until it is aborted.
+    """An SGLang server that generates slowly, until it is aborted or has generated all that was asked for.
 
     An abort matches by prefix once the exact rid is live, as in SGLang; an unknown rid gets 200 too. When a client
     leaves, its generation is aborted at the next look: every 4 s, as SGLang does for requests that do not stream.
@@ -168,7 +168,7 @@ class LoopbackWorker(LoopbackServer):
         return Reply()
 
     def _generate(self, body: dict[str, Any], connection: Connection) -> Reply:
-        prompt = body.get("input_ids", body.get("text"))
+        prompt: Any = body.get("input_ids", body.get("text"))
         is_batch = isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int))
         rid = body.get("rid") or uuid.uuid4().hex
         rids = [f"{rid}_{index}" for index in range(len(prompt))] if is_batch else [rid]

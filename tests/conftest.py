@@ -1,0 +1,19 @@
+"""What holds for every test: no setting of the machine reaches it, and no example is drawn by luck."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# Proxies, credentials and the product's own variables would send a test somewhere else. Taken away once, before
+# any test, so that child processes do not inherit them either.
+for name in list(os.environ):
+    if name.lower().endswith("_proxy") or name.startswith("ABORT_SYNC_"):
+        del os.environ[name]
+for name in ("AGENT_SERVER_URL", "SWE_AGENT_URL", "HARBOR_ADMIN_SECRET", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+    os.environ.pop(name, None)
+
+# No time limit per example (a busy machine stalls for seconds), and the same examples in every run of CI.
+settings.register_profile("suite", deadline=None, database=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("suite")

@@ -1,0 +1,94 @@
+"""From options to a client: URLs, limits, and keys that never stood on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from abort_sync import AbortClient, ConfigurationError, Keys
+
+# Each key: its field of Keys, its option, its variable.
+_KEYS = (
+    ("router", "router_key_file", "ABORT_SYNC_ROUTER_KEY"),
+    ("worker", "worker_key_file", "ABORT_SYNC_WORKER_KEY"),
+    ("worker_admin", "worker_admin_key_file", "ABORT_SYNC_WORKER_ADMIN_KEY"),
+    ("agent", "agent_secret_file", "HARBOR_ADMIN_SECRET"),
+)
+
+
+def make_client(
+    options: argparse.Namespace,
+    on_event: Callable[[object], None] | None = None,
+    *,
+    workers: bool = True,
+    agent_server: bool = False,
+) -> AbortClient:
+    """Make the client that the options and the environment describe.
+
+    Args:
+        options: What stood on the command line.
+        on_event: Told what happens while a call works.
+        workers: Whether the command needs workers, from a router or given.
+        agent_server: Whether the command needs the agent server.
+
+    Raises:
+        ConfigurationError: Nothing says where to go, a bad URL or key, a key file that cannot be read.
+    """
+    if workers and not (options.router_url or options.worker_url or _is_set("ABORT_SYNC_ROUTER_URL")):
+        raise ConfigurationError("which workers? Give --router-url URL or --worker-url URL, or set ABORT_SYNC_ROUTER_URL")
+    if agent_server and not (options.agent_server_url or _is_set("AGENT_SERVER_URL", "SWE_AGENT_URL")):
+        raise ConfigurationError("which agent server? Give --agent-server-url URL, or set AGENT_SERVER_URL")
+    if "keys" not in options:  # once: a command that first asks the person makes two clients
+        options.keys = read_keys(options)
+    given: dict[str, Any] = {
+        "router_url": options.router_url,
+        "worker_urls": options.worker_url,
+        "agent_server_url": options.agent_server_url,
+        "keys": options.keys,
+        "timeout_s": options.timeout,
+        "on_event": on_event,
+    }
+    return AbortClient.from_env(**{name: value for name, value in given.items() if value is not None})
+
+
+def _is_set(*variables: str) -> bool:
+    return any(os.environ.get(variable, "").strip() for variable in variables)
+
+
+def read_keys(options: argparse.Namespace) -> Keys | None:
+    """Read the keys that the options name; those not named come from the environment. None: no option names one."""
+    if not any(getattr(options, option) for _, option, _ in _KEYS):
+        return None
+    return Keys(**{
+        field: _read_key(getattr(options, option), option) if getattr(options, option) else os.environ.get(variable)
+        for field, option, variable in _KEYS
+    })  # fmt: skip
+
+
+def _read_key(path: str, option: str) -> str:
+    name = "--" + option.replace("_", "-")
+    if path == "-":
+        what = option[: -len("_file")].replace("_", " ")
+        try:
+            key = getpass.getpass(f"{what}: ") if sys.stdin.isatty() else sys.stdin.readline()
+        except EOFError:
+            key = ""
+    else:
+        try:
+            with open(path, encoding="utf-8") as file:
+                key = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+            raise ConfigurationError(f"{name} {path}: {why}; give a readable file that holds the key alone") from None
+    if not key.strip():
+        raise ConfigurationError(f"{name} {path}: no key was given; write it into a file, or leave the option out")
+    return key
+
+
+def limit(options: argparse.Namespace) -> dict[str, float]:
+    """The `timeout_s` of one call, where `--timeout` was given; else the call keeps its own default."""
+    return {} if options.timeout is None else {"timeout_s": options.timeout}

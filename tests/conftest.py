@@ -6,13 +6,15 @@ import os
 
 from hypothesis import settings
 
-# Proxies, credentials and the product's own variables would send a test somewhere else. Taken away once, before
-# any test, so that child processes do not inherit them either.
+# Proxies, certificates and the product's own settings would send a test somewhere else. Taken away once, before any
+# test, so that child processes do not inherit them either.
+SETTINGS = """
+    ABORT_SYNC_ROUTER_URL ABORT_SYNC_ROUTER_KEY ABORT_SYNC_WORKER_KEY ABORT_SYNC_WORKER_ADMIN_KEY AGENT_SERVER_URL
+    SWE_AGENT_URL HARBOR_ADMIN_SECRET NETRC REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NO_COLOR FORCE_COLOR
+"""
 for name in list(os.environ):
-    if name.lower().endswith("_proxy") or name.startswith("ABORT_SYNC_"):
+    if name.lower().endswith("_proxy") or name in SETTINGS.split():
         del os.environ[name]
-for name in ("AGENT_SERVER_URL", "SWE_AGENT_URL", "HARBOR_ADMIN_SECRET", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
-    os.environ.pop(name, None)
 
 # No time limit per example (a busy machine stalls for seconds), and the same examples in every run of CI.
 settings.register_profile("suite", deadline=None, database=None, derandomize="CI" in os.environ, print_blob=True)

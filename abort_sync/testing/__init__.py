@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._agent import LoopbackAgentServer
     from ._behaviour import Behaviour
     from ._fleet import LocalFleet
-    from ._http import Received
+    from ._received import Received
     from ._router import LoopbackRouter
     from ._worker import LoopbackWorker
 
@@ -25,7 +25,7 @@ _ROOMS = {
     "LoopbackAgentServer": "_agent",
     "LoopbackRouter": "_router",
     "LoopbackWorker": "_worker",
-    "Received": "_http",
+    "Received": "_received",
 }
 
 

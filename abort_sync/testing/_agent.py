@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from ._behaviour import Reply
 from ._connection import Connection
-from ._http import LoopbackServer, Received
+from ._http import LoopbackServer
+from ._received import Received
 
 
 class LoopbackAgentServer(LoopbackServer):

@@ -96,12 +96,12 @@ class Behaviour:
 
     @classmethod
     def drip_headers(cls, *, interval_s: float = 0.1, obey: bool = False) -> Behaviour:
-        """Answer 200, one byte of the head every `interval_s` seconds (65 bytes or so), with an empty body."""
+        """Answer 200 with an empty body, one byte of the head (56 in all) every `interval_s` seconds, the first at once."""
         return cls("drip_headers", interval_s=interval_s, obey=obey)
 
     @classmethod
     def drip_body(cls, body: bytes = b" " * 100, *, interval_s: float = 0.1, obey: bool = False) -> Behaviour:
-        """Answer 200, one byte of `body` every `interval_s` seconds."""
+        """Answer 200, one byte of `body` every `interval_s` seconds, the first at once."""
         return cls("drip_body", Reply(body=body), interval_s, obey)
 
     @classmethod

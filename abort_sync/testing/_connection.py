@@ -1,4 +1,4 @@
-"""One accepted connection: read its request, answer it or misbehave, and be cut from another thread."""
+"""One accepted connection: answer or misbehave on it, and be cut from another thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import ssl
 import struct
 import threading
 from contextlib import suppress
-from types import MappingProxyType
 from typing import BinaryIO, NoReturn
 
 from ._behaviour import Behaviour, Reply
-
-_LINE_LIMIT = 65536
 
 
 class Gone(Exception):
@@ -65,13 +62,13 @@ class Connection:
     def read_file(self) -> BinaryIO:
         """Return a buffered reader of what the client sends."""
         if isinstance(self._socket, ssl.SSLSocket):
-            with _as_gone():
+            with as_gone():
                 self._socket.do_handshake()
         return self._socket.makefile("rb")
 
     def send(self, data: bytes) -> None:
         """Send all of `data`; raises `Gone` when that is not possible any more."""
-        with _as_gone():
+        with as_gone():
             self._socket.sendall(data)
 
     def reply(self, reply: Reply) -> None:
@@ -113,8 +110,8 @@ class Connection:
         self._socket.close()
 
     def _hang(self) -> NoReturn:
-        with _as_gone():
-            while self._socket.recv(_LINE_LIMIT):
+        with as_gone():
+            while self._socket.recv(65536):
                 pass
         raise Gone
 
@@ -124,12 +121,13 @@ class Connection:
         self._is_reset = True
 
     def _drip(self, data: bytes, interval_s: float) -> None:
-        for index in range(len(data)):
-            self.send(data[index : index + 1])
+        self.send(data[:1])
+        for index in range(1, len(data)):
             self.pause(interval_s)
+            self.send(data[index : index + 1])
 
 
-class _as_gone:
+class as_gone:
     """Turn what the operating system says of a lost connection into `Gone`."""
 
     def __enter__(self) -> None:
@@ -138,55 +136,3 @@ class _as_gone:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (OSError, ValueError)):
             raise Gone from error
-
-
-def read_request(connection: Connection) -> tuple[str, str, str, MappingProxyType[str, str], bytes]:
-    """Read one request.
-
-    Returns:
-        Method, path, query, headers (names in lower case), body.
-
-    Raises:
-        Gone: The client left before the request was whole, or it does not speak HTTP/1 (answered 400).
-    """
-    with _as_gone(), connection.read_file() as file:
-        words = file.readline(_LINE_LIMIT).decode("latin-1").split()
-        if not words:
-            raise Gone
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            connection.reply(Reply(400))
-            raise Gone
-        headers: dict[str, str] = {}
-        while line := _line(file):
-            name, _, value = line.partition(":")
-            headers[name.strip().lower()] = value.strip()
-        if headers.get("transfer-encoding", "").lower() == "chunked":
-            body = b"".join(_chunks(file))
-        else:
-            body = _exactly(file, int(headers.get("content-length", "0")))
-    path, _, query = words[1].partition("?")
-    return words[0], path, query, MappingProxyType(headers), body
-
-
-def _line(file: BinaryIO) -> str:
-    line = file.readline(_LINE_LIMIT)
-    if not line.endswith(b"\n"):
-        raise Gone
-    return line.decode("latin-1").strip()
-
-
-def _exactly(file: BinaryIO, length: int) -> bytes:
-    data = file.read(length)
-    if len(data) != length:
-        raise Gone
-    return data
-
-
-def _chunks(file: BinaryIO) -> list[bytes]:
-    chunks = []
-    while length := int(_line(file).partition(";")[0], 16):
-        chunks.append(_exactly(file, length))
-        _line(file)
-    while _line(file):  # trailers
-        pass
-    return chunks

@@ -1,51 +1,27 @@
 """A bare threaded HTTP/1.1 server on loopback that records what it gets and misbehaves when told to.
 
-One thread a connection and one request a connection (`Connection: close`). This room knows HTTP and behaviours; what a
-router, a worker or an agent server answers is in the rooms that build on it. Linux, as the engines.
+Each thread accepts a connection, serves one request on it (`Connection: close`) and accepts again; there is always one
+more thread than there are connections. This room knows HTTP and behaviours; what a router, a worker or an agent server
+answers is in the rooms that build on it. Linux, as the engines.
 """
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
 
 from ._behaviour import Behaviour, Reply
-from ._connection import Connection, Gone, read_request
+from ._connection import Connection, Gone
+from ._received import Received, read_request
 
 ServerT = TypeVar("ServerT", bound="LoopbackServer")
-
-
-@dataclass(frozen=True)
-class Received:
-    """One request as a server received it.
-
-    Attributes:
-        method: `"POST"`, `"GET"`, ...
-        path: The path without its query.
-        query: What follows the `?`, or an empty string.
-        headers: Names in lower case; of repeated headers the last one.
-        body: The body, empty if there was none.
-        at: When it had been read in full: seconds on `time.monotonic()`.
-    """
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-    at: float = field(repr=False)
-
-    @property
-    def json(self) -> Any:
-        """The body read as JSON; raises `ValueError` if it is none."""
-        return json.loads(self.body)
+_MOST_IDLE = 4
 
 
 class LoopbackServer:
@@ -64,13 +40,13 @@ class LoopbackServer:
         self._changed = threading.Condition()  # guards all state here and in subclasses
         self._received: list[Received] = []
         self._script: dict[str | None, Behaviour | deque[Behaviour]] = {}
-        self._connections: dict[Connection, threading.Thread] = {}
+        self._connections: set[Connection] = set()
+        self._threads: list[threading.Thread] = []
         self._accepted = 0
-        self._down = threading.Event()
-        self._down.set()
         self._reserved = _bound_socket(0)
         self._port: int = self._reserved.getsockname()[1]
-        self.revive()
+        self._life = _Life(self._port)
+        self._start_thread(self._life)
 
     @property
     def url(self) -> str:
@@ -91,7 +67,7 @@ class LoopbackServer:
     @property
     def is_alive(self) -> bool:
         """Whether the port is open."""
-        return not self._down.is_set()
+        return not self._life.over.is_set()
 
     def respond(self, request: Received, connection: Connection) -> Reply:
         """Answer one request; may take its time by `connection.pause`."""
@@ -154,11 +130,11 @@ class LoopbackServer:
     def kill(self) -> None:
         """Close the port and cut all connections, as a process that dies would; what was running is lost."""
         with self._changed:
-            if self._down.is_set():
+            if not self.is_alive:
                 return
-            self._down.set()
-            # shutdown, not only close: a forked child may hold the same socket open
-            self._listener.shutdown(socket.SHUT_RDWR)
+            self._life.over.set()
+            # shutdown, not only close: it wakes those who accept, and a forked child may hold the same socket open
+            self._life.listener.shutdown(socket.SHUT_RDWR)
             for connection in self._connections:
                 connection.cut()
             self._lose_work()
@@ -167,51 +143,65 @@ class LoopbackServer:
     def revive(self) -> None:
         """Open the port again, the same one, with nothing running; does nothing if it is open."""
         with self._changed:
-            if not self._down.is_set():
-                return
-            self._listener = _bound_socket(self._port)
-            self._listener.listen(1024)
-            self._down = threading.Event()
-            self._accepting = self._start_thread(self._accept, self._listener, self._down)
+            if not self.is_alive:
+                self._life = _Life(self._port)
+                self._start_thread(self._life)
 
     def close(self, *, timeout_s: float = 1.0) -> None:
         """End the server and wait up to `timeout_s` seconds for its threads; it cannot be revived afterwards."""
         self.kill()
         self._reserved.close()
         deadline = time.monotonic() + timeout_s
-        with self._changed:
-            threads = [self._accepting, *self._connections.values()]
-        for thread in threads:
+        for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _lose_work(self) -> None:
         """Forget what was running; called with the lock held when the server dies."""
 
-    def _start_thread(self, target: Callable[..., None], *args: object) -> threading.Thread:
-        thread = threading.Thread(target=target, args=args, name=self._name, daemon=True)
+    def _start_thread(self, life: _Life) -> None:
+        thread = threading.Thread(target=self._live, args=(life,), name=self._name, daemon=True)
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+        life.threads += 1
+        life.idle += 1
         thread.start()
-        return thread
 
-    def _accept(self, listener: socket.socket, down: threading.Event) -> None:
-        with listener:  # closed here: a descriptor must not be closed under a thread that waits on it
-            while True:
-                try:
-                    connection = Connection(listener.accept()[0], down, self._tls)
-                except OSError:  # shut down, or no descriptor left just now
-                    if down.wait(0.01):
-                        return
-                    continue
-                with self._changed:
-                    if down.is_set():
-                        connection.close()
-                        return
-                    self._accepted += 1
-                    self._connections[connection] = self._start_thread(self._serve, connection)
-                    self._changed.notify_all()
+    def _live(self, life: _Life) -> None:
+        while connection := self._accept(life):
+            self._serve(connection)
+            with self._changed:  # nobody may cut a connection while its descriptor is being closed
+                connection.close()
+                self._connections.remove(connection)
+                if life.idle >= _MOST_IDLE:
+                    break
+                life.idle += 1
+        with self._changed:
+            life.threads -= 1
+            if not life.threads:  # a descriptor must not be closed under a thread that accepts on it
+                life.listener.close()
+
+    def _accept(self, life: _Life) -> Connection | None:
+        while True:
+            try:
+                connection = Connection(life.listener.accept()[0], life.over, self._tls)
+            except OSError:  # shut down, or no descriptor left just now
+                if life.over.wait(0.01):
+                    return None
+                continue
+            with self._changed:
+                if life.over.is_set():
+                    connection.close()
+                    return None
+                life.idle -= 1
+                if not life.idle:
+                    self._start_thread(life)
+                self._accepted += 1
+                self._connections.add(connection)
+                self._changed.notify_all()
+                return connection
 
     def _serve(self, connection: Connection) -> None:
-        try:
-            request = Received(*read_request(connection), time.monotonic())
+        with suppress(Gone):
+            request = read_request(connection)
             behaviour = self._record(request)
             if behaviour is None or behaviour.obey:
                 reply = self.respond(request, connection)
@@ -219,12 +209,6 @@ class LoopbackServer:
                 connection.reply(reply)
             else:
                 connection.play(behaviour)
-        except Gone:
-            pass
-        finally:
-            with self._changed:  # nobody may cut a connection while its descriptor is being closed
-                connection.close()
-                del self._connections[connection]
 
     def _record(self, request: Received) -> Behaviour | None:
         with self._changed:
@@ -238,6 +222,17 @@ class LoopbackServer:
                 elif script is not None:
                     return script
             return None
+
+
+class _Life:
+    """From one opening of the port to its closing; a thread belongs to one life."""
+
+    def __init__(self, port: int) -> None:
+        self.over = threading.Event()
+        self.threads = 0
+        self.idle = 0  # threads that accept, or are about to
+        self.listener = _bound_socket(port)
+        self.listener.listen(1024)
 
 
 def _bound_socket(port: int) -> socket.socket:

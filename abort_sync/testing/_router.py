@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from ._behaviour import Reply
 from ._connection import Connection
-from ._http import LoopbackServer, Received
+from ._http import LoopbackServer
+from ._received import Received
 
 _DIALECTS = {
     "workers": frozenset({"/workers"}),

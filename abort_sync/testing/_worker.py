@@ -16,7 +16,8 @@ from typing import Any
 
 from ._behaviour import Reply
 from ._connection import Connection
-from ._http import LoopbackServer, Received
+from ._http import LoopbackServer
+from ._received import Received
 
 _OPEN_PATHS = ("/health", "/health_generate")
 _INFO: dict[str, Any] = {

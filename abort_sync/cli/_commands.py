@@ -90,7 +90,7 @@ def _may_abort_all(options: argparse.Namespace, screen: Screen) -> bool:
         raise ConfigurationError("this would end every request on every worker: add --yes, or run it on a terminal")
     found = make_client(options).workers()
     for worker in found:
-        screen.warn(f"  {clean(worker.url)}")
+        screen.warn(f"  {clean(worker.shown)}")
     question = f"End EVERY request, also those of others, on these {len(found)} workers? [y/N] "
     if screen.ask(question).lower() in ("y", "yes"):
         return True

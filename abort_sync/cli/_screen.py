@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TextIO
 
 _COLORS = {
@@ -20,6 +20,9 @@ _COLORS = {
     "BUSY": "yellow", "UNKNOWN": "yellow", "NOT_SENT": "yellow", "note": "yellow",
     "REFUSED": "red", "REJECTED": "red", "UNREACHABLE": "red", "UNSUPPORTED": "red", "problem": "red",
 }  # fmt: skip
+
+
+Draw = Callable[[Sequence[Sequence[object]]], None]
 
 
 class Show(Protocol):
@@ -78,33 +81,44 @@ class Screen:
             console.print(_rich_table(headers, rows))
 
     @contextlib.contextmanager
+    def board(self, headers: Sequence[str], stream: TextIO, *, is_kept: bool) -> Iterator[Draw | None]:
+        """Give a `draw(rows)` that replaces the table on a terminal, or None where only plain lines can be printed.
+
+        Args:
+            headers: Of the columns.
+            stream: Where to draw.
+            is_kept: Whether the last table stays when the block ends.
+        """
+        console = None if self.is_json else self._console(stream)
+        if console is None:
+            yield None
+            return
+        from rich.live import Live
+
+        with Live(console=console, refresh_per_second=10, transient=not is_kept) as live:
+            yield lambda rows: live.update(_rich_table(headers, rows))
+
+    @contextlib.contextmanager
     def live(self, headers: Sequence[str]) -> Iterator[Show]:
         """Give a `show(key, row, is_minor)` that keeps one line for each key up to date; any thread may call it.
 
         On a terminal with rich the lines change in place and are gone at the end (the report follows). Else each change
         that is not minor is a plain line. Under `--quiet` and `--json` nothing is shown.
         """
-        lock = threading.Lock()
-        is_silent = self.is_quiet or self.is_json
-        console = None if is_silent else self._console(sys.stderr)
-        if console is None:
-
-            def show_line(key: str, row: Sequence[object], is_minor: bool = False) -> None:
-                if not is_silent and not is_minor:
-                    with lock:
-                        self.warn("  ".join(clean(cell) for cell in row))
-
-            yield show_line
+        if self.is_quiet or self.is_json:
+            yield lambda key, row, is_minor=False: None
             return
-        from rich.live import Live
-
+        lock = threading.Lock()
         rows: dict[str, Sequence[object]] = {}
-        with Live(console=console, refresh_per_second=10, transient=True) as live:
+        with self.board(headers, sys.stderr, is_kept=False) as draw:
 
             def show(key: str, row: Sequence[object], is_minor: bool = False) -> None:
                 with lock:
                     rows[key] = row
-                    live.update(_rich_table(headers, list(rows.values())))
+                    if draw:
+                        draw(list(rows.values()))
+                    elif not is_minor:
+                        self.warn("  ".join(clean(cell) for cell in row))
 
             yield show
 

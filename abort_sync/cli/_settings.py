@@ -38,9 +38,9 @@ def make_client(
     Raises:
         ConfigurationError: Nothing says where to go, a bad URL or key, a key file that cannot be read.
     """
-    if workers and not (options.router_url or options.worker_url or _is_set("ABORT_SYNC_ROUTER_URL")):
+    if workers and not has_workers(options):
         raise ConfigurationError("which workers? Give --router-url URL or --worker-url URL, or set ABORT_SYNC_ROUTER_URL")
-    if agent_server and not (options.agent_server_url or _is_set("AGENT_SERVER_URL", "SWE_AGENT_URL")):
+    if agent_server and not agent_server_url(options):
         raise ConfigurationError("which agent server? Give --agent-server-url URL, or set AGENT_SERVER_URL")
     if "keys" not in options:  # once: a command that first asks the person makes two clients
         options.keys = read_keys(options)
@@ -55,18 +55,27 @@ def make_client(
     return AbortClient.from_env(**{name: value for name, value in given.items() if value is not None})
 
 
-def _is_set(*variables: str) -> bool:
-    return any(os.environ.get(variable, "").strip() for variable in variables)
+def has_workers(options: argparse.Namespace) -> bool:
+    """Whether anything says which workers there are."""
+    return bool(options.router_url or options.worker_url or _variable("ABORT_SYNC_ROUTER_URL"))
 
 
-def read_keys(options: argparse.Namespace) -> Keys | None:
-    """Read the keys that the options name; those not named come from the environment. None: no option names one."""
-    if not any(getattr(options, option) for _, option, _ in _KEYS):
-        return None
-    return Keys(**{
-        field: _read_key(getattr(options, option), option) if getattr(options, option) else os.environ.get(variable)
-        for field, option, variable in _KEYS
-    })  # fmt: skip
+def agent_server_url(options: argparse.Namespace) -> str | None:
+    """The agent server's URL as the client will see it, or None."""
+    return options.agent_server_url or _variable("AGENT_SERVER_URL") or _variable("SWE_AGENT_URL")
+
+
+def _variable(name: str) -> str | None:
+    return os.environ.get(name, "").strip() or None
+
+
+def read_keys(options: argparse.Namespace) -> Keys:
+    """Read the keys: from the files that the options name, the others from the environment."""
+    keys: dict[str, str | None] = {}
+    for field, option, variable in _KEYS:
+        path = getattr(options, option)
+        keys[field] = _read_key(path, option) if path else os.environ.get(variable)
+    return Keys(**keys)
 
 
 def _read_key(path: str, option: str) -> str:

@@ -105,11 +105,6 @@ def test_keys_come_from_files_and_the_rest_from_the_environment(tmp_path: Path, 
     assert read_keys(options) == Keys(router="router-variable", worker="from-file", agent="agent-variable")
 
 
-def test_without_key_options_the_environment_alone_decides() -> None:
-    """No key option leaves the keys to the client."""
-    assert read_keys(build_parser().parse_args(["workers"])) is None
-
-
 def test_a_dash_reads_a_line_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody can be asked, `-` takes one line a key from standard input."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("first\nsecond\n"))

@@ -1,0 +1,92 @@
+"""What one exchange brought, before anybody judges it. This room knows nothing of sockets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Order:
+    """One request, the same for every attempt at its target.
+
+    Attributes:
+        method: ``GET`` or ``POST``.
+        url: Where to, in full.
+        key: The bearer key, or None for no header.
+        body: The JSON to send, or None.
+        max_bytes: The longest answer that is read.
+        is_bounded: Whether ``limits.read_s`` applies (not to a flush).
+    """
+
+    method: str
+    url: str
+    key: Optional[str] = None
+    body: Optional[bytes] = None
+    max_bytes: int = 65_536
+    is_bounded: bool = True
+
+    def __repr__(self) -> str:
+        return f"Order({self.method})"  # neither the key nor credentials in the URL
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        status: The HTTP status, or None when the head did not come whole.
+        body: What was read.
+        headers: ``content-type``, ``location`` and ``retry-after``, where given.
+        error: What went wrong on the way, as a phrase, or None.
+        is_sent: Whether a byte of the request may have left.
+        is_refused: Whether the connection was refused: nobody listens there.
+        elapsed_s: Seconds.
+    """
+
+    status: Optional[int] = None
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    error: Optional[str] = None
+    is_sent: bool = True
+    is_refused: bool = False
+    elapsed_s: float = 0.0
+
+    def header(self, name: str) -> Optional[str]:
+        """Return a header's value, or None."""
+        return dict(self.headers).get(name)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether headers and stated body arrived in full."""
+        return self.status is not None and self.error is None
+
+    @property
+    def is_html(self) -> bool:
+        """Whether it is a page, as a portal or proxy sends it."""
+        kind = (self.header("content-type") or "").lower()
+        return "html" in kind or self.body.lstrip()[:15].lower().startswith((b"<!doctype", b"<html"))
+
+
+class NotJson(ValueError):
+    """The text is no JSON that is worth reading."""
+
+
+def read_json(body: bytes) -> Any:
+    """Return the decoded JSON of a body from a server that is not trusted.
+
+    Raises:
+        NotJson: Cut off, not UTF-8, nested too deeply, or not JSON.
+    """
+    import json
+
+    try:
+        return json.loads(body.decode("utf-8"), parse_int=_short_int)
+    except (ValueError, RecursionError) as why:
+        raise NotJson(f"{type(why).__name__} in {len(body)} bytes") from None
+
+
+def _short_int(digits: str) -> int:
+    if len(digits) > 20:  # older interpreters take minutes over a million digits
+        raise ValueError("a number of more than 20 digits")
+    return int(digits)

@@ -1,0 +1,300 @@
+"""Many calls at once under one deadline: the only user of ``concurrent.futures``. This room knows nothing of HTTP.
+
+A piece of work is a generator whose every step may block. It yields a number (seconds to wait before its next step), a list of
+further pieces (run them all at once, then go on), or ``Spawn`` (start them and go on at once; they end with the run). Steps
+are made by the threads of a ``ThreadPoolExecutor`` that is made for the run and gone when it ends.
+
+Who drives::
+
+    calling thread ── raw thread ── lead (Thread) ── ThreadPoolExecutor      the usual way
+                                        └─ refused ── raw threads            atexit, or the main thread has ended
+                                              └─ refused ── the lead itself  a thread limit
+         └─ refused ── the calling thread itself                             3.12 while the interpreter ends
+
+The calling thread takes no lock that somebody else can hold: it may be a signal handler that interrupted any code, also code
+inside ``submit``. So it only starts a raw thread and waits; if nothing has been taken up for a moment (the lead waits for a
+lock that the interrupted code holds), it starts raw threads itself.
+"""
+
+from __future__ import annotations
+
+import _thread
+import heapq
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Callable, Optional, Union
+
+from ._deadline import Deadline
+
+
+@dataclass(frozen=True)
+class Spawn:
+    """Pieces of work to start without waiting for them."""
+
+    works: Sequence[Work]
+
+
+Step = Union[float, Sequence["Work"], Spawn]
+Work = Iterator[Step]
+
+_SLICE_S = 0.1
+_GRACE_S = 0.3
+
+
+class _Piece:
+    """One piece of work, and whom its end is awaited by."""
+
+    __slots__ = ("work", "parent", "awaited", "is_spawned")
+
+    def __init__(self, work: Work, parent: Optional[_Piece] = None, is_spawned: bool = False) -> None:
+        self.work, self.parent, self.is_spawned = work, parent, is_spawned
+        self.awaited = 0
+
+
+class FanOut:
+    """Runs one piece of work, and all that it asks for, until it ends or the deadline comes.
+
+    Args:
+        work: The piece.
+        deadline: When ``run`` comes back, whatever the steps do.
+        threads: At most so many steps at once.
+        cut: Ends whatever blocks the steps; called at the deadline and when the calling thread is interrupted.
+    """
+
+    def __init__(self, work: Work, deadline: Deadline, threads: int, cut: Callable[[], None]) -> None:
+        self._deadline, self._threads, self._cut = deadline, threads, cut
+        self._changed = threading.Condition(threading.Lock())
+        self._ready: list[tuple[float, int, _Piece]] = []
+        self._count = 0
+        self._active = 0  # loops that run or are about to
+        self._is_over = False
+        self._is_alone = False  # one thread makes all steps, since no other could be had
+        self._failure: Optional[BaseException] = None
+        self._messages: queue.SimpleQueue[Optional[Callable[[], object]]] = queue.SimpleQueue()
+        self._lead_thread = threading.Thread(target=self._lead, name="abort-sync", daemon=False)
+        self._lead_has_ended = False
+        self._push([_Piece(work)])
+
+    def tell(self, message: Callable[[], object]) -> None:
+        """Have something called in the calling thread, soon."""
+        self._messages.put(message)
+
+    def share_s(self) -> Optional[float]:
+        """Return the seconds that one step may take, where one thread makes them all in turn; else None."""
+        if not self._is_alone:
+            return None
+        now = time.monotonic()
+        with self._changed:
+            waiting = sum(1 for when, _, _ in self._ready if when <= now)
+        return self._deadline.left() / (waiting + 1)
+
+    def run(self) -> None:
+        """Run it all; come back when the work has ended, or at the deadline.
+
+        Raises:
+            BaseException: Whatever interrupts the calling thread (``KeyboardInterrupt``, ``SystemExit``), or what a step raised.
+        """
+        try:
+            if not self._start_lead():
+                self._lead_has_ended = True
+                self._drive(None)
+            while not self._is_over and not self._deadline.is_over:
+                self._hear(min(_SLICE_S, self._deadline.left()))
+                if not self._is_over and self._is_stalled():
+                    self._start_raw()
+        finally:
+            self._end()
+        if self._failure is not None:
+            raise self._failure
+
+    # --- the calling thread ---
+
+    def _start_lead(self) -> bool:
+        lead = self._lead_thread
+
+        def start() -> None:
+            try:
+                lead.start()
+            except RuntimeError:
+                self._lead()
+
+        try:
+            _thread.start_new_thread(start, ())
+        except RuntimeError:
+            return False
+        return True
+
+    def _hear(self, wait_s: float) -> None:
+        try:
+            message = self._messages.get(timeout=wait_s) if wait_s > 0 else self._messages.get_nowait()
+        except queue.Empty:
+            return
+        if message is not None:
+            message()
+
+    def _is_stalled(self) -> bool:
+        if not self._changed.acquire(timeout=_SLICE_S):
+            return False
+        try:
+            oldest = self._ready[0] if self._ready else None
+            return oldest is not None and self._active < self._threads and oldest[0] < time.monotonic() - _SLICE_S
+        finally:
+            self._changed.release()
+
+    def _end(self) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        grace = Deadline.after(_GRACE_S)
+        if self._active:
+            self._cut()
+        while (self._active or not self._lead_has_ended) and not grace.is_over:
+            self._hear(min(_SLICE_S, grace.left()))
+        if self._lead_thread.ident is not None:  # it has been started
+            self._lead_thread.join(grace.left())
+        while not self._messages.empty():
+            self._hear(0.0)
+
+    # --- the lead ---
+
+    def _lead(self) -> None:
+        executor = ThreadPoolExecutor(self._threads, thread_name_prefix="abort-sync")
+        try:
+            self._drive(executor)
+        finally:
+            executor.shutdown(wait=True)
+            self._lead_has_ended = True
+            self._messages.put(None)
+
+    def _drive(self, executor: Optional[ThreadPoolExecutor]) -> None:
+        """Have a thread for each step that is ready, or make the steps here."""
+        while True:
+            with self._changed:
+                while not self._is_over and not (self._is_any_ready() and self._active < self._threads):
+                    if self._deadline.is_over:
+                        return
+                    self._changed.wait(self._until_next())
+                if self._is_over:
+                    return
+                self._active += 1
+            if self._start_thread(executor):
+                continue
+            with self._changed:
+                self._is_alone = self._active == 1
+                if not self._is_alone:  # go on with the threads that there are
+                    self._active -= 1
+                    self._threads = max(1, self._active)
+                    continue
+            self._loop(at_most=1)
+            while executor is None and not self._messages.empty():
+                self._hear(0.0)
+
+    def _start_thread(self, executor: Optional[ThreadPoolExecutor]) -> bool:
+        unused = [True]
+
+        def loop_once() -> None:
+            if unused and unused.pop():
+                self._loop()
+
+        if executor is not None:
+            try:
+                executor.submit(loop_once)
+                return True
+            except RuntimeError:  # it may have been queued all the same, for a thread that there is already
+                pass
+        try:
+            _thread.start_new_thread(loop_once, ())
+        except RuntimeError:
+            try:
+                return not unused.pop()
+            except IndexError:
+                return True
+        return True
+
+    def _start_raw(self) -> None:
+        with self._changed:
+            wanted = min(len(self._ready), self._threads - self._active)
+            self._active += max(0, wanted)
+        for n in range(wanted):
+            try:
+                _thread.start_new_thread(self._loop, ())
+            except RuntimeError:
+                with self._changed:
+                    self._active -= wanted - n
+                return
+
+    # --- the threads ---
+
+    def _loop(self, at_most: int = 1_000_000_000) -> None:
+        """Make steps while any is ready; whoever starts this has counted it as active."""
+        try:
+            for _ in range(at_most):
+                with self._changed:
+                    if self._is_over or self._deadline.is_over or not self._is_any_ready():
+                        return
+                    piece = heapq.heappop(self._ready)[2]
+                self._step(piece)
+        finally:
+            with self._changed:
+                self._active -= 1
+                self._changed.notify()
+            if self._is_over:
+                self._messages.put(None)
+
+    def _step(self, piece: _Piece) -> None:
+        try:
+            asked = next(piece.work)
+        except StopIteration:
+            self._finished(piece)
+        except BaseException as why:
+            self._failure = self._failure or why
+            self._stop()
+        else:
+            if isinstance(asked, (int, float)):
+                self._push([piece], asked)
+            elif isinstance(asked, Spawn):
+                self._push([*(_Piece(work, is_spawned=True) for work in asked.works), piece])
+            elif asked:
+                piece.awaited = len(asked)
+                self._push([_Piece(work, piece) for work in asked])
+            else:
+                self._push([piece])
+
+    def _finished(self, piece: _Piece) -> None:
+        parent = piece.parent
+        if parent is None:
+            if not piece.is_spawned:
+                self._stop()
+            return
+        with self._changed:
+            parent.awaited -= 1
+            is_awaited = parent.awaited > 0
+        if not is_awaited:
+            self._push([parent])
+
+    def _stop(self) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        self._messages.put(None)
+
+    def _push(self, pieces: Sequence[_Piece], wait_s: float = 0.0) -> None:
+        when = time.monotonic() + wait_s
+        with self._changed:
+            for piece in pieces:
+                self._count += 1
+                heapq.heappush(self._ready, (when, self._count, piece))
+            self._changed.notify()
+
+    # --- under the lock ---
+
+    def _is_any_ready(self) -> bool:
+        return bool(self._ready) and self._ready[0][0] <= time.monotonic()
+
+    def _until_next(self) -> float:
+        left = self._deadline.left()
+        return min(left, max(0.0, self._ready[0][0] - time.monotonic())) if self._ready else left

@@ -1,0 +1,125 @@
+"""The drop-in functions, for scripts that must change one line. This room only reads arguments and calls a client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
+
+from ._args import check_args, instance_ids_from_args, kwargs_from_args, kwargs_from_env
+from ._client import AbortClient
+from ._errors import ConfigurationError
+from ._report import Report
+
+_log = logging.getLogger("abort_sync")
+_ABORT_TIMEOUT_S = 5.0
+
+
+def abort(args: object) -> Report:
+    """Flush every instance id in ``args``: the blocking twin of the asyncio agent hook.
+
+    Reads ``session_server_instance_ids`` (a map or any iterable), ``session_server_instance_id`` and
+    ``session_server_instances`` (objects with ``instance_id``); each id is flushed once. The agent server is ``AGENT_SERVER_URL``,
+    else ``SWE_AGENT_URL``; its secret is ``HARBOR_ADMIN_SECRET``; all read now.
+
+    Args:
+        args: The driver's arguments: an object with attributes, or a mapping.
+
+    Returns:
+        A report, always; no URL and no ids are its ``error``, logged at INFO.
+
+    Raises:
+        ConfigurationError: ``args`` or an id in it is of a wrong type.
+    """
+    ids = instance_ids_from_args(args)
+    if not ids:
+        return _nothing("abort", "args name no instance id (session_server_instance_ids, session_server_instance_id): nothing to flush")
+
+    def flush() -> Report:
+        kwargs = kwargs_from_env()
+        if "agent_server_url" not in kwargs:
+            raise ConfigurationError("no agent server URL: set AGENT_SERVER_URL")
+        return AbortClient(agent_server_url=kwargs["agent_server_url"], keys=kwargs["keys"]).flush(ids)
+
+    return _renamed("abort", flush)
+
+
+def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: Optional[logging.Logger] = None) -> Report:
+    """Abort one request on every worker behind a router, within 5 s: the blocking twin of the asyncio router abort.
+
+    Args:
+        sglang_url: The router's URL, or an SGLang server's own.
+        rid: The request's id.
+        logger: Also told of each target that is not ok, as a warning.
+
+    Returns:
+        A report, always; no URL and no rid are its ``error``, logged at INFO.
+
+    Raises:
+        ConfigurationError: An argument is of a wrong type.
+    """
+    for name, value in (("sglang_url", sglang_url), ("rid", rid)):
+        if value is not None and not isinstance(value, str):
+            raise ConfigurationError(f"{name} must be a string, not {type(value).__name__}: abort_sglang_request(url, rid)")
+    if not sglang_url or not sglang_url.strip():
+        return _nothing("abort_sglang_request", "no router URL was given: nothing to abort at", logger)
+    if not rid or not rid.strip():
+        return _nothing("abort_sglang_request", "no rid was given: nothing to abort", logger)
+
+    def send() -> Report:
+        return AbortClient(sglang_url, keys=kwargs_from_env()["keys"], timeout_s=_ABORT_TIMEOUT_S).abort_request(rid)
+
+    report = _renamed("abort_sglang_request", send)
+    if logger is not None and logger is not _log:
+        for outcome in report.failures:
+            logger.warning("%s: %s", report.operation, outcome)
+        if report.error:
+            logger.warning("%s: %s", report.operation, report.error)
+    return report
+
+
+def teardown(args: object, *, rids: Iterable[str] = (), abort_all: bool = False) -> Report:
+    """Flush every instance id in ``args``, and abort on the workers if told to by name, in one report.
+
+    Args:
+        args: The driver's arguments, as for ``AbortClient.from_args`` and ``abort``.
+        rids: What to abort on the workers, until they are idle.
+        abort_all: Abort everything on them instead.
+
+    Returns:
+        A report, always; no URL and nothing to do are its ``error``, logged at INFO.
+
+    Raises:
+        ConfigurationError: ``args``, an id or a rid is of a wrong type.
+    """
+    check_args(args)
+    ids = instance_ids_from_args(args)
+    rids = [*rids] if not isinstance(rids, str) else rids
+    if not ids and not rids and not abort_all:
+        return _nothing("teardown", "args name no instance id, and neither rids nor abort_all=True was given: nothing to tear down")
+    kwargs: dict[str, Any] = {**kwargs_from_env(), **kwargs_from_args(args)}
+    missing = []
+    if ids and "agent_server_url" not in kwargs:
+        missing.append("no agent server URL: set AGENT_SERVER_URL")
+    if (rids or abort_all) and not ("router_url" in kwargs or "worker_urls" in kwargs):
+        missing.append("no router URL: set args.sglang_router_ip and sglang_router_port, or ABORT_SYNC_ROUTER_URL")
+    can_flush, can_abort = ids and "agent_server_url" in kwargs, (rids or abort_all) and ("router_url" in kwargs or "worker_urls" in kwargs)
+    if not can_flush and not can_abort:
+        return _nothing("teardown", "; ".join(missing))
+    client = AbortClient(**kwargs)
+    report = client.teardown(
+        ids if can_flush else (), rids=rids if can_abort and not abort_all else (), abort_all=bool(can_abort and abort_all)
+    )
+    return report.with_error("; ".join(missing)) if missing else report
+
+
+def _renamed(operation: str, run: Callable[[], Report]) -> Report:
+    try:
+        return run().renamed(operation)
+    except ConfigurationError as why:  # types were checked before: what is left is a URL or a key that cannot be used
+        return _nothing(operation, str(why))
+
+
+def _nothing(operation: str, why: str, logger: Optional[logging.Logger] = None) -> Report:
+    (logger or _log).info("%s: %s", operation, why)
+    return Report(operation, error=why)

@@ -1,0 +1,160 @@
+"""Until idle: abort, look, and abort again until every worker reported no work several times in a row. No HTTP in this room.
+
+Each worker is visited in its own loop, so one that hangs delays only itself. The loop here lists the workers again between
+rounds (late, re-registered and removed ones count) and says when the goal is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Callable, Optional, Protocol
+
+from ._fanout import Spawn, Step
+from ._loads import Load
+from ._workers import Worker
+
+_SHORTEST_VISIT_S = 0.05
+"""With less time left no visit is begun: it would be cut before its answer."""
+
+
+@dataclass
+class Visit:
+    """What one visit at a worker brought.
+
+    Attributes:
+        load: What the worker said, or None where it could not be read.
+        is_final: Whether another visit would bring the same: refused, no such route, nobody listens.
+    """
+
+    load: Optional[Load]
+    is_final: bool = False
+
+
+@dataclass
+class Watched:
+    """One worker, and what has been seen of it.
+
+    Attributes:
+        worker: The worker.
+        load: The last reading, or None.
+        zeros: Readings without work in a row, each made after the one before.
+        finals: Visits in a row after which another would bring the same.
+        visits: Visits so far.
+    """
+
+    worker: Worker
+    load: Optional[Load] = None
+    zeros: int = 0
+    finals: int = 0
+    visits: int = 0
+    _stamps: tuple[float, ...] = ()
+
+    @property
+    def is_to_abort(self) -> bool:
+        """Whether the next visit aborts first: at first, and whenever work may be left."""
+        return self.visits == 0 or self.load is None or self.load.remaining > 0
+
+    def note(self, visit: Visit) -> None:
+        """Take what a visit brought.
+
+        A reading without work counts only if the server made it after the one before it: two snapshots with the same stamps are
+        one reading.
+        """
+        self.visits += 1
+        self.load = visit.load
+        self.finals = self.finals + 1 if visit.is_final else 0
+        if visit.load is None or visit.load.remaining:
+            self.zeros = 0
+        elif self.zeros == 0 or not visit.load.stamps or all(new > old for new, old in zip(visit.load.stamps, self._stamps)):
+            self.zeros += 1
+            self._stamps = visit.load.stamps
+
+    def is_settled(self, settle: int) -> bool:
+        """Whether nothing more is to be learned from it: idle, or past help."""
+        return self.zeros >= settle or self.finals >= max(2, settle)
+
+
+class Workers(Protocol):
+    """What the loop needs: the way to list the workers and to visit one."""
+
+    def given_workers(self) -> Sequence[Worker]:
+        """Return the workers that no router needs to be asked for."""
+
+    def list_workers(self) -> Generator[Step, None, Sequence[Worker]]:
+        """Return the workers that are listed now."""
+
+    def visit(self, watched: Watched) -> Generator[Step, None, Visit]:
+        """Abort at one worker if ``watched.is_to_abort``, then look at its load."""
+
+    def round_ended(self, number: int) -> None:
+        """Be told that a round is over."""
+
+    def left(self) -> float:
+        """Return the seconds to the deadline."""
+
+
+@dataclass
+class Watch:
+    """All workers that are or were listed in the course of one call.
+
+    Attributes:
+        poll_s: Seconds between two visits at one worker, and between two listings.
+        settle: How many readings without work in a row make a worker idle.
+        by_url: Each worker, by its URL.
+        is_reached: Whether the goal is reached.
+    """
+
+    poll_s: float
+    settle: int
+    by_url: dict[str, Watched] = field(default_factory=dict)
+    is_reached: bool = False
+
+    def forget_zeros(self) -> None:
+        """Take no earlier reading for proof any more."""
+        for one in list(self.by_url.values()):
+            one.zeros = 0
+
+
+def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool]) -> Generator[Step, None, None]:
+    """Visit every worker again and again until all are settled, or the deadline comes.
+
+    Args:
+        workers: The way to list and to visit.
+        watch: Where everything that is seen is kept.
+        is_producing: Whether somebody may still be sending new requests; while so, no reading is taken for proof.
+    """
+    number = 0
+    was_producing = False
+    listed = workers.given_workers()
+    while True:
+        new = [Watched(one) for one in listed if one.url not in watch.by_url]
+        for one in new:
+            watch.by_url[one.worker.url] = one
+        if new:
+            yield Spawn([_visit_again_and_again(workers, watch, one) for one in new])
+        if is_producing():
+            was_producing = True
+        elif was_producing:
+            was_producing = False
+            watch.forget_zeros()
+        elif number and not new and all(one.is_settled(watch.settle) for one in watch.by_url.values()):
+            watch.is_reached = True
+        if number:
+            workers.round_ended(number)
+        number += 1
+        if watch.is_reached or workers.left() <= 0:
+            return
+        yield watch.poll_s if number > 1 else 0.0
+        listed = yield from workers.list_workers()
+
+
+def _visit_again_and_again(workers: Workers, watch: Watch, one: Watched) -> Generator[Step, None, None]:
+    while not watch.is_reached and workers.left() > _SHORTEST_VISIT_S:
+        visit = yield from workers.visit(one)
+        if watch.is_reached:
+            return  # this visit may have been cut by the end of the call
+        one.note(visit)
+        if one.finals >= max(2, watch.settle):
+            return
+        yield watch.poll_s

@@ -1,0 +1,308 @@
+"""One attempt against one URL: the only user of ``requests`` and ``urllib3``. This room knows nothing of retries or workers.
+
+Only ``Session.send`` sends, so whatever intercepts it in a user's tests intercepts every call. Below it, the documented hook
+``HTTPAdapter.get_connection_with_tls_context`` hands out one plain ``http.client`` connection an attempt, whose socket keeps
+the deadline and can be cut, in place of a pool a host. Nothing is kept from one attempt to the next.
+"""
+
+from __future__ import annotations
+
+import http.client
+import http.cookiejar
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_netrc_auth, select_proxy
+from requests.hooks import default_hooks
+from requests.structures import CaseInsensitiveDict
+from urllib3.response import HTTPResponse
+
+from ._answer import Answer, Order
+from ._deadline import Deadline
+from ._names import NameLookup, literal
+from ._sockets import Line, connect, kept_context, secure
+from ._urls import credentials
+
+_KEPT_HEADERS = ("content-type", "location", "retry-after")
+
+
+class Transport:
+    """Makes attempts for one call; holds what the call's attempts share, and no socket.
+
+    Args:
+        verify: How certificates are checked: True, False or a path.
+        trust_env: Whether proxy variables, CA variables and ``.netrc`` are used.
+        connect_s: Seconds for resolving, connecting and the TLS handshake of one attempt.
+        read_s: Seconds for sending the request and receiving the whole answer.
+    """
+
+    def __init__(self, verify: Union[bool, str], trust_env: bool, connect_s: float, read_s: float) -> None:
+        self._session = _Session()
+        self._session.trust_env = trust_env
+        self._verify = verify
+        self._limits = (connect_s, read_s)
+        self._contexts: dict[Union[bool, str], ssl.SSLContext] = {}
+        self._lookups: dict[tuple[str, int], NameLookup] = {}
+
+    def attempt(self, order: Order, line: Line, deadline: Deadline) -> Answer:
+        """Make one exchange; whatever goes wrong is in the answer, and the line is closed.
+
+        Args:
+            order: What to send.
+            line: A fresh line; it tells others what has become of the attempt while this runs.
+            deadline: When it must have ended.
+        """
+        began = time.monotonic()
+        status: Optional[int] = None
+        body, error = b"", None
+        headers: tuple[tuple[str, str], ...] = ()
+        failure: Optional[BaseException] = None
+        try:
+            request = _Request(order, line, self, deadline)
+            line.limit = deadline.within(self._limits[0])
+            verify: Any = self._verify
+            proxies: Mapping[str, str] = {}
+            if self._session.trust_env:
+                found = self._session.merge_environment_settings(order.url, {}, True, None if verify is True else verify, None)
+                verify, proxies = found["verify"], found["proxies"]
+            with self._session.send(
+                request, stream=True, allow_redirects=False, verify=verify, cert=None, proxies=proxies, timeout=None
+            ) as response:
+                line.is_sent, line.phase = True, "reading the answer"
+                headers = tuple((name, response.headers[name]) for name in _KEPT_HEADERS if name in response.headers)
+                body = _read(response, order.max_bytes)
+                status = response.status_code
+        except Exception as why:  # also what no library documents: Unicode, overflow, label too long
+            failure = why
+        finally:
+            line.close()
+        if isinstance(failure, (requests.ReadTimeout, requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError)):
+            line.is_sent = True
+        if failure is not None or line.is_cut:
+            error = "cut off at the deadline" if line.is_cut else _phrase(failure)
+            error = f"{error} while {line.phase}"
+            status = None
+        is_refused = failure is not None and any(isinstance(one, ConnectionRefusedError) for one in _chain(failure))
+        return Answer(status, body, headers, error, line.is_sent, is_refused, time.monotonic() - began)
+
+    def open(self, line: Line, host: str, port: int) -> socket.socket:
+        """Return a connected socket."""
+
+        def resolve(left: Any) -> Any:
+            found = literal(host, port)
+            if found is None:
+                lookup = self._lookups.get((host, port))
+                if lookup is None:  # two threads may look the same name up; both are right
+                    lookup = self._lookups[host, port] = NameLookup(host, port).begin()
+                found = lookup.wait(left)
+            return found
+
+        return connect(line, resolve)
+
+    def secured(self, line: Line, sock: socket.socket, verify: Union[bool, str, None], host: str) -> socket.socket:
+        """Return the socket under TLS."""
+        how = True if verify is None else verify
+        context = self._contexts.get(how)
+        if context is None:
+            context = self._contexts[how] = kept_context(how, DEFAULT_CA_BUNDLE_PATH)
+        return secure(line, sock, context, host)
+
+    def answering_limit(self, order: Order, deadline: Deadline) -> Deadline:
+        """Return when the answer must have come, now that the connection stands."""
+        return deadline.within(self._limits[1]) if order.is_bounded else deadline
+
+
+class _Request(requests.PreparedRequest):
+    """A prepared request that carries its line down to the connection."""
+
+    def __init__(self, order: Order, line: Line, transport: Transport, deadline: Deadline) -> None:
+        super().__init__()
+        self.order, self.line, self.transport, self.deadline = order, line, transport, deadline
+        self.method, self.url, self.body, self.hooks = order.method, order.url, order.body, default_hooks()
+        self.headers = CaseInsensitiveDict({"User-Agent": "abort-sync", "Accept": "application/json, */*", "Connection": "close"})
+        if order.body is not None:
+            self.headers["Content-Type"] = "application/json"
+            self.headers["Content-Length"] = str(len(order.body))
+        login = credentials(order.url)
+        if order.key is not None:
+            self.headers["Authorization"] = f"Bearer {order.key}"
+        elif login is None and transport._session.trust_env:
+            login = get_netrc_auth(order.url)
+        if order.key is None and login is not None:
+            self.prepare_auth(login)
+        if login is not None or "@" in order.url:
+            parts = urlsplit(order.url)
+            self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+class _Session(requests.Session):
+    """A session that keeps no cookie, follows no redirect, and connects through lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
+        adapter = _Adapter(pool_connections=1, pool_maxsize=1)
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Say that there is none: the body of a redirect would be read without bound to prepare the next request."""
+
+
+class _Adapter(HTTPAdapter):
+    """Hands out a light connection an attempt."""
+
+    def get_connection_with_tls_context(  # type: ignore[override]  # a pool is promised; only its urlopen() is used
+        self, request: _Request, verify: Any, proxies: Optional[Mapping[str, str]] = None, cert: Any = None
+    ) -> _Exchange:
+        proxy = select_proxy(str(request.url), proxies)
+        return _Exchange(request, verify, proxy, self.proxy_headers(proxy) if proxy else {})
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        """Do nothing: the line's own TLS context checks."""
+
+
+class _Exchange:
+    """What the adapter takes for a connection pool: one connection, one request."""
+
+    def __init__(self, request: _Request, verify: Any, proxy: Optional[str], proxy_headers: Mapping[str, str]) -> None:
+        self._request, self._verify, self._proxy, self._proxy_headers = request, verify, proxy, proxy_headers
+
+    def urlopen(self, method: str, url: str, body: Any, headers: Any, **_: Any) -> HTTPResponse:
+        """Send the request and return the answer with its body unread."""
+        target = urlsplit(str(self._request.url))
+        connection = _Connection(self._request, target.hostname or "", target.port, target.scheme == "https", self._verify)
+        sent = dict(headers)
+        if self._proxy is not None:
+            connection.go_through(self._proxy, self._proxy_headers)
+            if target.scheme == "http":
+                sent.update(self._proxy_headers)
+        connection.request(method, url, body=body, headers=sent)
+        line = self._request.line
+        line.phase = "waiting for the answer"
+        answer = connection.getresponse()
+        return HTTPResponse(
+            body=answer, headers=dict(answer.getheaders()), status=answer.status, reason=answer.reason, preload_content=False,
+            decode_content=False, original_response=answer, enforce_content_length=True, request_method=method,
+        )  # fmt: skip
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer that does not take a head cut off by the end of the connection for a whole one."""
+
+    def begin(self) -> None:
+        """Read the head."""
+        whole, self.fp = self.fp, _Head(self.fp)  # type: ignore[assignment]
+        super().begin()
+        if self.fp is not None:
+            self.fp = whole
+
+
+class _Head:
+    """Reads lines, and raises where a line ends in the middle."""
+
+    def __init__(self, fp: Any) -> None:
+        self._fp = fp
+        self.close, self.flush = fp.close, fp.flush
+
+    def readline(self, limit: int) -> bytes:
+        line: bytes = self._fp.readline(limit)
+        if not line.endswith(b"\n") and len(line) < limit:
+            raise http.client.RemoteDisconnected("the connection was closed before the answer's head was complete")
+        return line
+
+
+class _Connection(http.client.HTTPConnection):
+    """A plain connection over a line, under TLS and through a proxy where asked."""
+
+    response_class = _Response
+
+    def __init__(self, request: _Request, host: str, port: Optional[int], is_tls: bool, verify: Any) -> None:
+        self.default_port = 443 if is_tls else 80
+        super().__init__(host, port or self.default_port)
+        self._request, self._is_tls, self._verify, self._name = request, is_tls, verify, host
+        self._dial = (host, port or self.default_port)
+        self._is_tunnelled = False
+
+    def go_through(self, proxy: str, headers: Mapping[str, str]) -> None:
+        """Connect to a proxy instead, and for TLS ask it for a tunnel."""
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if parts.scheme != "http" or not parts.hostname:
+            raise OSError(f"proxies of the kind {parts.scheme}:// are not supported: use an http:// proxy, or trust_env=False")
+        self._dial = (parts.hostname, parts.port or 80)
+        if self._is_tls:
+            host, port = self.host, self.port
+            self.host, self.port = self._dial
+            self.set_tunnel(host, port, headers)
+            self._is_tunnelled = True
+
+    def connect(self) -> None:
+        """Open the line."""
+        transport, line = self._request.transport, self._request.line
+        self.sock = transport.open(line, *self._dial)
+        if self._is_tls:
+            if self._is_tunnelled:
+                line.phase = "asking the proxy for a tunnel"
+                self._tunnel()  # type: ignore[attr-defined]  # as urllib3 does; a test over a proxy tells when it changes
+            self.sock = transport.secured(line, self.sock, self._verify, self._name)
+        line.phase = "sending the request"
+        line.limit = transport.answering_limit(self._request.order, self._request.deadline)
+
+    def send(self, data: Any) -> None:
+        """Note that a byte of the request may leave from here on (a request for a tunnel is none)."""
+        if self.sock is None:
+            self.connect()
+        if self._request.line.phase == "sending the request":
+            self._request.line.is_sent = True
+        assert self.sock is not None
+        self.sock.sendall(data)
+
+
+def _read(response: requests.Response, max_bytes: int) -> bytes:
+    parts, size = [], 0
+    for part in response.iter_content(65_536):
+        parts.append(part)
+        size += len(part)
+        if size > max_bytes:
+            if response.status_code == 200:
+                raise OSError(f"the answer is longer than {max_bytes} bytes")
+            break  # a "no" is a "no" at any length
+    return b"".join(parts)[:max_bytes]
+
+
+def _chain(why: Optional[BaseException]) -> list[BaseException]:
+    """Return an error and everything it was made from, outermost first."""
+    found: list[BaseException] = []
+    queue = [why]
+    while queue:
+        one = queue.pop()
+        if isinstance(one, BaseException) and one not in found:
+            found.append(one)
+            queue += [one.__cause__, one.__context__, getattr(one, "reason", None), *(a for a in one.args if isinstance(a, BaseException))]
+    return found
+
+
+def _phrase(why: Optional[BaseException]) -> str:
+    """Return an error as a person would say it, without the libraries' nested texts."""
+    chain = _chain(why)
+    for one in chain:
+        if isinstance(one, (socket.timeout, requests.Timeout)):
+            return "timed out"
+        if isinstance(one, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate was not accepted ({one.verify_message or 'verification failed'}; verify= takes the path of a CA bundle)"
+            )
+        if isinstance(one, socket.gaierror):
+            return f"the name could not be resolved ({one.strerror})"
+        if isinstance(one, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
+            return "connection closed by the server"
+    inner = chain[-1] if chain else None
+    return f"{type(inner).__name__}: {' '.join(str(inner).split())[:200]}"

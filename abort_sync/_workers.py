@@ -1,0 +1,251 @@
+"""Learn the workers from a router, in each dialect that routers speak. This room sends nothing to a worker.
+
+Sources, all measured on the real programs: ``GET /workers`` answers an object with ``workers`` (sglang-router 0.2.1 to 0.3.2,
+smg 1.3 and 1.13, vllm-router 0.1.17); ``GET /list_workers`` one with ``urls`` (sglang-router 0.1.9 and 0.2.1, vllm-router,
+the miles router, which passes ``/workers`` on to one of its workers); an SGLang server itself answers 404 to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Optional
+
+from ._answer import Answer, NotJson, Order, read_json
+from ._call import Call, Tries
+from ._deadline import Deadline
+from ._errors import RouterError, RouterRefusedError
+from ._fanout import Step
+from ._judge import explain
+from ._report import Status
+from ._urls import Url, clean_url, is_wildcard, mask
+
+MAX_LISTING_BYTES = 16 * 1024 * 1024
+"""The longest listing that is read: some ten thousand workers with all their details."""
+_NO_ROUTE = (404, 405)
+_NOTES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One HTTP base URL that serves generation; the data-parallel ranks of one server are one worker.
+
+    Attributes:
+        url: The clean base URL; credentials in it, if any, are masked in the repr.
+        via: How it was learned: ``"router"``, ``"direct"`` (the URL given as a router is a server itself), ``"given"``
+            (``worker_urls``), ``"last_known"`` (its router cannot be reached now).
+        kind: As listed: ``"regular"``, ``"prefill"``, ``"decode"``, ..., or None.
+        is_healthy: As listed, or None. It is never used to leave a worker out: a draining one may be generating.
+        connection: ``"http"``, or the scheme by which it is reached (``"grpc"``, ``"ipc"``): then it cannot be aborted
+            over HTTP, unless the router names an HTTP ``control_url``, which is ``url`` then.
+    """
+
+    url: str
+    via: str = "router"
+    kind: Optional[str] = None
+    is_healthy: Optional[bool] = None
+    connection: str = "http"
+
+    @property
+    def shown(self) -> str:
+        """The URL with credentials masked."""
+        return mask(self.url)
+
+    def __repr__(self) -> str:
+        rest = f"kind={self.kind!r}, is_healthy={self.is_healthy!r}, connection={self.connection!r}"
+        return f"Worker(url={self.shown!r}, via={self.via!r}, {rest})"
+
+
+@dataclass(frozen=True)
+class RouterView:
+    """What one router URL turned out to be.
+
+    Attributes:
+        url: The URL, credentials masked.
+        dialect: ``"/workers"``, ``"/list_workers"``, ``"server"`` (an SGLang server itself) or None when it could not be learned.
+        workers: How many workers it listed.
+        error: Why they could not be learned, or None.
+        is_refused: Whether it answered 401 or 403.
+    """
+
+    url: str
+    dialect: Optional[str] = None
+    workers: int = 0
+    error: Optional[str] = None
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """All that is known about the workers.
+
+    Attributes:
+        workers: Each worker once, in the order of the routers and their listings; those of ``worker_urls`` last.
+        routers: What each router URL turned out to be.
+        notes: What was dropped or rewritten, and why.
+    """
+
+    workers: tuple[Worker, ...]
+    routers: tuple[RouterView, ...]
+    notes: tuple[str, ...] = ()
+
+    def raise_if_unknown(self) -> Discovery:
+        """Return it, unless a router's workers could not be learned.
+
+        Raises:
+            RouterRefusedError: A router answered 401 or 403.
+            RouterError: A router's workers could not be learned for another reason.
+        """
+        errors = [one.error for one in self.routers if one.error is not None]
+        if errors:
+            kind = RouterRefusedError if any(one.is_refused for one in self.routers) else RouterError
+            raise kind("; ".join(errors))
+        return self
+
+
+@dataclass
+class Listing:
+    """What is learned about one router; filled in by ``learn``.
+
+    Attributes:
+        router: Its URL.
+        is_reachable: False when the listing failed in a way that says nothing about the workers: no answer, or 5xx.
+    """
+
+    router: Url
+    workers: tuple[Worker, ...] = ()
+    dialect: Optional[str] = None
+    notes: list[str] = field(default_factory=list)
+    error: Optional[str] = "the deadline came before the router was asked"
+    is_refused: bool = False
+    is_reachable: bool = False
+
+    def view(self, scrub: Callable[[str], str]) -> RouterView:
+        """Return it as a user sees it."""
+        error = scrub(self.error) if self.error else None
+        return RouterView(mask(self.router.text), self.dialect, len(self.workers), error, self.is_refused)
+
+
+def learn(call: Call, listing: Listing, deadline: Deadline) -> Generator[Step, None, None]:
+    """Ask a router for its workers and fill the listing in.
+
+    ``/workers`` first; where that is no route or fails with a 500, ``/list_workers``. Only when both say "no such route" is the
+    URL taken for a server itself. A refusal is never a reason to go on.
+    """
+    tries = Tries("list", mask(listing.router.text), key_hint="keys.router (ABORT_SYNC_ROUTER_KEY)")
+    while True:
+        answer = call.exchange(_order(call, listing, "/workers"), tries, deadline)
+        dialect = "/workers"
+        first = answer
+        if answer.is_whole and answer.status in (*_NO_ROUTE, 500):
+            answer = call.exchange(_order(call, listing, "/list_workers"), tries, deadline)
+            dialect = "/list_workers"
+            if answer.is_whole and answer.status in _NO_ROUTE and first.status == 500:
+                answer = first  # trouble, not a server itself
+        _take(call, listing, answer, dialect, tries)
+        pause = call.pause(answer, deadline, tries)
+        if listing.error is None or pause is None:
+            return
+        yield pause
+
+
+def _order(call: Call, listing: Listing, path: str) -> Order:
+    return Order("GET", listing.router.text + path, call.settings.keys.router, max_bytes=MAX_LISTING_BYTES)
+
+
+def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tries) -> None:
+    shown = mask(listing.router.text)
+    listing.error, listing.is_refused, listing.is_reachable = None, False, True
+    if answer.is_whole and answer.status in _NO_ROUTE:
+        listing.dialect = "server"
+        listing.workers = (Worker(listing.router.text, via="direct"),)
+        return
+    status = tries.judge(answer)
+    if status is not Status.ACCEPTED:
+        listing.is_refused = status is Status.REFUSED
+        listing.is_reachable = status in (Status.REFUSED, Status.REJECTED) and (answer.status or 0) < 500
+        why = explain(answer, status, tries.key_hint)
+        listing.error = f"the workers of {shown} cannot be learned: {why}"
+        return
+    try:
+        entries = _entries(read_json(answer.body))
+    except NotJson as why:
+        listing.error = f"the workers of {shown} cannot be learned: GET {dialect} is no listing ({why}); is this the router's URL?"
+        return
+    listing.dialect = dialect
+    listing.notes = []
+    workers: dict[str, Worker] = {}
+    for entry in entries:
+        try:
+            worker = _read_entry(entry)
+            worker = _placed(worker, listing, call.settings.rewrite_local_urls)
+        except ValueError as why:
+            _note(listing, f"{shown} lists an entry that cannot be used: {why}")
+            continue
+        workers.setdefault(worker.url, worker)
+    listing.workers = tuple(workers.values())
+    dropped = len(listing.notes) - _NOTES_SHOWN
+    if dropped > 0:
+        listing.notes[_NOTES_SHOWN:] = [f"and {dropped} more notes about the listing of {shown}"]
+
+
+def _entries(content: Any) -> list[Any]:
+    """Return the entries of a listing in any dialect.
+
+    Raises:
+        NotJson: It is no listing.
+    """
+    if isinstance(content, Mapping):
+        found = next((content[name] for name in ("workers", "urls") if name in content), None)
+        if isinstance(found, list):
+            return found
+    elif isinstance(content, list) and (not content or any(isinstance(one, (str, Mapping)) for one in content)):
+        return content
+    raise NotJson("it has no list of workers")
+
+
+def _read_entry(entry: Any) -> Worker:
+    details: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"url": entry}
+    labels = details.get("labels")
+    control = labels.get("rl.control_url") if isinstance(labels, Mapping) else None
+    url = next((details[name] for name in ("dp_base_url", "base_url", "url") if details.get(name)), None)
+    if not isinstance(url, str):
+        raise ValueError(f"its url is {'missing' if url is None else 'no string'} ({type(entry).__name__})")
+    scheme = url.strip().partition("://")[0].lower() if "://" in url else "http"
+    kind = details.get("worker_type")
+    plain = Worker(url, kind=kind if isinstance(kind, str) else None, is_healthy=_health(details))
+    if scheme in ("grpc", "grpcs", "ipc"):
+        if not isinstance(control, str):
+            return replace(plain, url=_safe(url), connection=scheme)
+        url = control
+    return replace(plain, url=clean_url(url, "the worker URL").text)
+
+
+def _safe(url: str) -> str:
+    if not url.isprintable() or len(url) > 2048:
+        raise ValueError(f"the worker URL {url[:80]!r} is not usable")
+    return url.strip().rstrip("/")
+
+
+def _health(details: Mapping[str, Any]) -> Optional[bool]:
+    healthy = details.get("is_healthy")
+    if isinstance(healthy, bool):
+        return healthy
+    status = details.get("status")
+    return status.lower() in ("healthy", "ready") if isinstance(status, str) else None
+
+
+def _placed(worker: Worker, listing: Listing, may_rewrite: bool) -> Worker:
+    if worker.connection != "http" or not may_rewrite:
+        return worker
+    url = clean_url(worker.url)
+    if not url.is_local or (listing.router.is_local and not is_wildcard(url.host)):
+        return worker
+    moved = url.on_host(listing.router.host)
+    if moved.text != url.text:
+        _note(listing, f"{mask(url.text)} is on the router's host: it is called as {mask(moved.text)} (rewrite_local_urls)")
+    return replace(worker, url=moved.text)
+
+
+def _note(listing: Listing, text: str) -> None:
+    listing.notes.append(text[:400])

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_netrc_auth, select_proxy
 from requests.hooks import default_hooks
 from requests.structures import CaseInsensitiveDict
+from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_netrc_auth, select_proxy
 from urllib3.response import HTTPResponse
 
 from ._answer import Answer, Order
@@ -67,7 +67,7 @@ class Transport:
             request = _Request(order, line, self, deadline)
             line.limit = deadline.within(self._limits[0])
             verify: Any = self._verify
-            proxies: Mapping[str, str] = {}
+            proxies: MutableMapping[str, str] = {}
             if self._session.trust_env:
                 found = self._session.merge_environment_settings(order.url, {}, True, None if verify is True else verify, None)
                 verify, proxies = found["verify"], found["proxies"]

@@ -1,0 +1,1 @@
+"""Tests against real SGLang engines on the CPU, alone and behind the real router."""

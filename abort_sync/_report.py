@@ -157,7 +157,7 @@ class Report:
         return replace(self, operation=operation)
 
     def with_error(self, error: str) -> Report:
-        """Return the same report with one more reason why not everything could be tried."""
+        """Return the same report with one more ``error``: why not everything could be tried."""
         return replace(self, error="; ".join(one for one in (self.error, error) if one))
 
     def summary(self) -> str:

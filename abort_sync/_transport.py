@@ -12,7 +12,7 @@ import http.cookiejar
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Optional, Union
 from urllib.parse import urlsplit
 

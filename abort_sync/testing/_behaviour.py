@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 
@@ -33,8 +33,7 @@ class Reply:
 
     def head(self, length: int | None) -> bytes:
         """Return the status line and the headers; `length` None leaves `Content-Length` out."""
-        phrase = HTTPStatus(self.status).phrase if self.status in HTTPStatus._value2member_map_ else ""
-        lines = [f"HTTP/1.1 {self.status} {phrase}", *(f"{name}: {value}" for name, value in self.headers)]
+        lines = [f"HTTP/1.1 {self.status} {responses.get(self.status, '')}", *(f"{name}: {value}" for name, value in self.headers)]
         if length is not None:
             lines.append(f"content-length: {length}")
         return ("\r\n".join([*lines, "connection: close"]) + "\r\n\r\n").encode("latin-1")

@@ -167,10 +167,13 @@ class LoopbackServer:
 
     def _live(self, life: _Life) -> None:
         while connection := self._accept(life):
-            self._serve(connection)
-            with self._changed:  # nobody may cut a connection while its descriptor is being closed
-                connection.close()
-                self._connections.remove(connection)
+            try:
+                self._serve(connection)
+            finally:
+                with self._changed:  # nobody may cut a connection while its descriptor is being closed
+                    connection.close()
+                    self._connections.remove(connection)
+            with self._changed:
                 if life.idle >= _MOST_IDLE:
                     break
                 life.idle += 1

@@ -172,9 +172,11 @@ class LoopbackWorker(LoopbackServer):
         prompt: Any = body.get("input_ids", body.get("text"))
         is_batch = isinstance(prompt, list) and (not prompt or not isinstance(prompt[0], int))
         rid = body.get("rid") or uuid.uuid4().hex
+        if not isinstance(rid, str):
+            raise ValueError("rid: expected a string")
         rids = [f"{rid}_{index}" for index in range(len(prompt))] if is_batch else [rid]
         sampling = body.get("sampling_params") or {}
-        generations = self._begin(rids, sampling.get("max_new_tokens", 128))
+        generations = self._begin(rids, int(sampling.get("max_new_tokens", 128)))
         for one in generations:
             self._finish(one, connection, look_s=0.02 if body.get("stream") else 4.0)
         answers = [one.answer() for one in generations]

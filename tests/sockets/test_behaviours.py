@@ -6,11 +6,13 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 from plain_http import call, raw, read_all
 
-from abort_sync.testing import Behaviour, LocalFleet, LoopbackWorker
+from abort_sync.testing import Behaviour, LocalFleet, LoopbackWorker, Received
+from abort_sync.testing._http import LoopbackServer
 
 HEALTH = b"GET /health HTTP/1.1\r\n\r\n"
 
@@ -237,3 +239,21 @@ def test_a_request_that_never_got_whole_is_not_recorded(worker: LoopbackWorker, 
     call(f"{worker.url}/health")
     worker.wait_until(lambda server: server.accepted == 2)
     assert [one.path for one in worker.requests] == ["/health"]
+
+
+class Broken(LoopbackServer):
+    """A server whose own code has a defect."""
+
+    def respond(self, request: Received, connection: object) -> NoReturn:
+        raise RuntimeError("defect")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_defect_in_a_server_closes_the_connection_and_it_serves_on() -> None:
+    """An error in a server's own code is no hang for its client, nor the end of the server."""
+    server = Broken("broken")
+    for _ in range(3):
+        with raw(server.url, HEALTH) as connection:
+            assert read_all(connection) == b""
+    server.close()
+    assert len(server.requests) == 3

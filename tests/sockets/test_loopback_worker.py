@@ -111,6 +111,15 @@ def test_a_bad_abort_gets_400_and_ends_nothing(worker: LoopbackWorker, body: byt
     assert worker.running == {"a"}
 
 
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"rid": 7, "text": "x"}', b'{"text": "x", "sampling_params": {"max_new_tokens": "many"}}']
+)
+def test_a_bad_generation_gets_400_and_leaves_nothing_running(worker: LoopbackWorker, body: bytes) -> None:
+    """A generation that cannot be read is refused with 400 and does not count as running."""
+    assert call(f"{worker.url}/generate", body).status == 400
+    assert worker.running == frozenset()
+
+
 def test_an_abort_by_get_is_not_allowed(worker: LoopbackWorker) -> None:
     """The abort route takes POST only; an unknown route is 404."""
     assert call(f"{worker.url}/abort_request").status == 405

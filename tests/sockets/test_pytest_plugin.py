@@ -69,7 +69,10 @@ def test_each_test_has_its_own_fleet_and_it_ends(run: pytest.Pytester) -> None:
             assert not any(worker.is_alive for worker in seen[0].workers)
 
         def test_three():
-            assert [one.name for one in threading.enumerate() if one.name.startswith("local-fleet")] == []
+            for thread in threading.enumerate():
+                if thread.name.startswith("local-fleet"):
+                    thread.join(30.0)
+                    assert not thread.is_alive()
         """
     )
     run.runpytest_inprocess().assert_outcomes(passed=2, failed=1)

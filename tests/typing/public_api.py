@@ -102,7 +102,7 @@ def learning_the_workers(client: AbortClient) -> None:
         via: str = worker.via
         kind: Optional[str] = worker.kind
         is_healthy: Optional[bool] = worker.is_healthy
-        print(url, via, kind, is_healthy, worker.connection, worker.control_url)
+        print(url, via, kind, is_healthy, worker.connection)
     same: tuple[Worker, ...] = client.wait_for_workers(3, timeout_s=30.0)
     print(same, client.discover(), client.loads())
 

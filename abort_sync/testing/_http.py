@@ -166,21 +166,14 @@ class LoopbackServer:
         thread.start()
 
     def _live(self, life: _Life) -> None:
-        while connection := self._accept(life):
-            try:
-                self._serve(connection)
-            finally:
-                with self._changed:  # nobody may cut a connection while its descriptor is being closed
-                    connection.close()
-                    self._connections.remove(connection)
+        try:
+            while (connection := self._accept(life)) and self._serve(connection, life):
+                pass
+        finally:
             with self._changed:
-                if life.idle >= _MOST_IDLE:
-                    break
-                life.idle += 1
-        with self._changed:
-            life.threads -= 1
-            if not life.threads:  # a descriptor must not be closed under a thread that accepts on it
-                life.listener.close()
+                life.threads -= 1
+                if not life.threads:  # a descriptor must not be closed under a thread that accepts on it
+                    life.listener.close()
 
     def _accept(self, life: _Life) -> Connection | None:
         while True:
@@ -202,16 +195,30 @@ class LoopbackServer:
                 self._changed.notify_all()
                 return connection
 
-    def _serve(self, connection: Connection) -> None:
-        with suppress(Gone):
-            request = read_request(connection)
-            behaviour = self._record(request)
-            if behaviour is None or behaviour.obey:
-                reply = self.respond(request, connection)
-            if behaviour is None:
-                connection.reply(reply)
-            else:
-                connection.play(behaviour)
+    def _serve(self, connection: Connection, life: _Life) -> bool:
+        """Serve one request, and say whether this thread shall accept again."""
+        stays = False
+        try:
+            with suppress(Gone):
+                self._answer(connection)
+            stays = True
+        finally:
+            with self._changed:  # nobody may cut a connection while its descriptor is being closed
+                connection.close()
+                self._connections.remove(connection)
+                stays = stays and life.idle < _MOST_IDLE
+                life.idle += stays
+        return stays
+
+    def _answer(self, connection: Connection) -> None:
+        request = read_request(connection)
+        behaviour = self._record(request)
+        if behaviour is None or behaviour.obey:
+            reply = self.respond(request, connection)
+        if behaviour is None:
+            connection.reply(reply)
+        else:
+            connection.play(behaviour)
 
     def _record(self, request: Received) -> Behaviour | None:
         with self._changed:

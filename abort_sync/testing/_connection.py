@@ -91,12 +91,10 @@ class Connection:
             self._drip(reply.body, behaviour.interval_s)
         elif kind == "cut_body":
             self.send(reply.head(len(reply.body) + 1) + reply.body)
-        elif kind == "endless_body":
+        else:  # endless_body
             self.send(reply.head(None))
             while True:
                 self.send(reply.body)
-        else:
-            raise ValueError(f"unknown behaviour: {kind!r}")
 
     def cut(self) -> None:
         """End the connection from another thread; wakes whoever reads or writes on it."""

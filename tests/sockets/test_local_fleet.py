@@ -199,12 +199,14 @@ def test_a_fleet_over_tls() -> None:
         for url in (fleet.router_url, fleet.agent_url, *fleet.worker_urls):
             assert call(f"{url}/health", tls=trusting).status == 200
         worker = fleet.workers[0]
+        stream = {"text": "x", "stream": True, "sampling_params": {"max_new_tokens": 10}}
+        assert b'"length"' in call(f"{worker.url}/generate", stream, tls=trusting).body
         worker.behave(Behaviour.hang())
         with raw(worker.url, b"GET /health HTTP/1.1\r\n\r\n") as plain:
             assert not read_all(plain).startswith(b"HTTP")
         with trusting.wrap_socket(socket.create_connection(address(worker.url)), server_hostname="127.0.0.1") as hung:
             hung.sendall(b"GET /health HTTP/1.1\r\n\r\n")
-            worker.wait_for(2)
+            worker.wait_for(2, path="/health")
             worker.kill()
             assert hung.recv(1) == b""
 

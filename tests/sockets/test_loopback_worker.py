@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -167,12 +169,21 @@ def test_an_aborted_stream_ends_with_done(worker: LoopbackWorker, pool: ThreadPo
     assert done == "data: [DONE]"
 
 
-def test_a_stream_ends_when_its_client_leaves(worker: LoopbackWorker) -> None:
-    """A client that goes away takes its streamed generation with it."""
+@pytest.mark.parametrize("by_reset", [False, True])
+def test_a_stream_ends_when_its_client_leaves(worker: LoopbackWorker, by_reset: bool) -> None:
+    """A client that goes away takes its streamed generation with it, whether it closes or resets."""
     body = json.dumps({"rid": "left", "text": "x", "stream": True, "sampling_params": LONG}).encode()
-    with raw(worker.url, b"POST /generate HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)):
+    with raw(worker.url, b"POST /generate HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)) as client:
         worker.wait_until(lambda server: server.running == {"left"})
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", by_reset, 0))
     worker.wait_until(lambda server: not server.running)
+
+
+def test_a_stream_goes_on_while_its_client_stays(worker: LoopbackWorker) -> None:
+    """Looking for the client does not end a stream that has one."""
+    answer = call(f"{worker.url}/generate", {"text": "x", "stream": True, "sampling_params": {"max_new_tokens": 10}})
+    event = answer.body.decode().partition("\n\n")[0].partition(": ")[2]
+    assert json.loads(event)["meta_info"]["finish_reason"] == {"type": "length", "length": 10}
 
 
 def test_loads_count_what_runs(worker: LoopbackWorker) -> None:

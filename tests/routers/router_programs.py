@@ -1,0 +1,137 @@
+"""The routers of the matrix: which programs, which modes, and the command line of each pair.
+
+Knows nothing of processes or of abort_sync. Source for every flag: the program's own `--help`; what a program answers
+is asserted by the tests beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+ROUTER_KEY = "sk-router-test"
+ADMIN_KEY = "adm-secret-test"
+USER_KEY = "usr-secret-test"
+
+# The columns of the matrix, in order, and what each one means.
+MODES: dict[str, str] = {
+    "plain": "three workers given at the start",
+    "data-parallel": "two servers of two ranks each, listed as `url@rank`",
+    "prefill/decode": "two prefill servers and one decode server",
+    "key": "the router started with an API key",
+    "control keys": "the router started with control-plane keys, one admin and one user",
+    "changing": "workers added and removed while they generate",
+    "one killed": "one worker of three dies",
+    "all killed": "every worker dies",
+    "none": "a router without workers",
+    "IPv6": "router and worker on [::1]",
+    "router first": "the router started before its workers",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """One row of the matrix: a router program and how it differs from the others."""
+
+    name: str
+    requirement: str
+    launcher: tuple[str, ...]
+    in_extra: bool = False  # installed by the extra `routers`; the others get a venv of their own
+    not_offered: dict[str, str] = field(default_factory=dict)  # mode: the flag that the program does not know
+    extra_arguments: tuple[str, ...] = ()
+    dp_arguments: tuple[str, ...] = ("--dp-aware",)
+    pd_flag: str = "--pd-disaggregation"
+    ipv6_host: str = "::1"
+    has_fast_health_checks: bool = True
+    has_workers_resource: bool = True  # POST/DELETE /workers; otherwise /add_worker and /remove_worker
+    can_remove: bool = True
+    guards_listing: bool = True  # with an API key, the listing wants it
+    user_key_lists: bool = False  # a control-plane key of a user may list
+    lists_health: bool = True
+    lists_kind: bool = True
+
+    def arguments(self, mode: str, port: int, metrics_port: int, workers: Sequence[str]) -> tuple[str, ...]:
+        """Return the command line (after the interpreter) that starts this router in `mode`."""
+        host = self.ipv6_host if mode == "IPv6" else "127.0.0.1"
+        # Unless told otherwise the metrics server binds every interface, a worker is looked for every 30 s, and all
+        # generations go to one worker.
+        command = [*self.launcher, "--host", host, "--port", str(port), "--prometheus-host", "127.0.0.1"]
+        command += ["--prometheus-port", str(metrics_port), "--worker-startup-check-interval", "1"]
+        command += ["--policy", "round_robin", *self.extra_arguments]
+        if self.has_fast_health_checks:
+            command += ["--health-check-interval-secs", "1", "--health-failure-threshold", "2"]
+            command += ["--health-check-timeout-secs", "1"]
+        if mode == "prefill/decode":
+            first, second, decode = workers
+            return (*command, self.pd_flag, "--prefill", first, "8998", "--prefill", second, "none", "--decode", decode)
+        if mode == "data-parallel":
+            command += self.dp_arguments
+        elif mode == "key":
+            command += ["--api-key", ROUTER_KEY]
+        elif mode == "control keys":
+            command += ["--control-plane-api-keys", f"a1:Admin:admin:{ADMIN_KEY}", f"u1:User:user:{USER_KEY}"]
+        return (*command, "--worker-urls", *workers) if workers else tuple(command)
+
+
+_NO_CONTROL_KEYS = {"control keys": "--control-plane-api-keys"}
+
+PROGRAMS = (
+    Program(
+        "sglang-router 0.1.9",
+        "sglang-router==0.1.9",
+        ("-m", "sglang_router.launch_router"),
+        not_offered=_NO_CONTROL_KEYS,
+        has_fast_health_checks=False,
+        has_workers_resource=False,
+        guards_listing=False,
+        lists_health=False,
+        lists_kind=False,
+    ),
+    Program(
+        "sglang-router 0.2.4",
+        "sglang-router==0.2.4",
+        ("-m", "sglang_router.launch_router"),
+        not_offered=_NO_CONTROL_KEYS,
+    ),
+    Program(
+        "sglang-router 0.3.2",
+        "sglang-router==0.3.2",
+        ("-m", "sglang_router.launch_router"),
+        in_extra=True,
+        ipv6_host="[::1]",
+    ),
+    Program(
+        "smg 1.13.0",
+        "smg==1.13.0",
+        # Not the script `smg`: sglang-router 0.3.2 installs one of the same name that starts itself.
+        ("-m", "smg", "launch"),
+        in_extra=True,
+        extra_arguments=("--disable-tokenizer-autoload",),  # without it the gateway asks a model hub
+        user_key_lists=True,
+    ),
+    Program(
+        "vllm-router 0.1.17",
+        "vllm-router==0.1.17",
+        ("-m", "vllm_router.launch_router"),
+        not_offered=_NO_CONTROL_KEYS,
+        dp_arguments=("--intra-node-data-parallel-size", "2", "--api-key", ROUTER_KEY),
+        pd_flag="--vllm-pd-disaggregation",
+        has_workers_resource=False,
+        guards_listing=False,
+    ),
+)
+
+# Not a program: a stand-in within the test process, see miles_router.py.
+MILES = Program(
+    "miles (stand-in)",
+    "",
+    (),
+    in_extra=True,
+    not_offered=dict.fromkeys(("data-parallel", "prefill/decode", "key", "control keys", "IPv6", "router first"), ""),
+    has_workers_resource=False,
+    can_remove=False,
+    lists_health=False,
+    lists_kind=False,
+)
+
+ROWS = (*PROGRAMS, MILES)

@@ -12,9 +12,10 @@ from abort_sync.cli._demo import demo
 from abort_sync.cli._doctor import doctor
 from abort_sync.cli._looks import watch, workers
 from abort_sync.cli._parser import build_parser
-from abort_sync.cli._reports import NOT_WELL, progress, show_report
+from abort_sync.cli._reports import progress, show_report
 from abort_sync.cli._screen import Screen, clean
 from abort_sync.cli._settings import limit, make_client
+from abort_sync.cli._status import NOT_WELL
 
 
 def _abort(options: argparse.Namespace, screen: Screen) -> int:

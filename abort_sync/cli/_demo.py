@@ -6,8 +6,9 @@ import argparse
 from collections import Counter
 
 from abort_sync import Report, Status, new_rid
-from abort_sync.cli._reports import NOT_WELL, WELL, progress, show_report
+from abort_sync.cli._reports import progress, show_report
 from abort_sync.cli._screen import Screen
+from abort_sync.cli._status import NOT_WELL, WELL
 from abort_sync.testing import Behaviour, LocalFleet
 
 

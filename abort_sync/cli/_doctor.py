@@ -16,9 +16,9 @@ from abort_sync import AbortClient, Keys, Load, Worker, new_rid
 from abort_sync.cli import _findings
 from abort_sync.cli._findings import Finding
 from abort_sync.cli._looks import Looks
-from abort_sync.cli._reports import NOT_WELL, WELL
 from abort_sync.cli._screen import Screen
 from abort_sync.cli._settings import agent_server_url, has_workers, limit, make_client
+from abort_sync.cli._status import NOT_WELL, WELL
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
@@ -43,7 +43,8 @@ def _look(client: AbortClient, options: argparse.Namespace) -> Iterator[Finding]
     hosts = {urlsplit(agent_url or "").hostname}
     if has_workers(options):
         discovery = client.discover(**limit(options))
-        hosts |= {urlsplit(one.url).hostname for one in (*discovery.routers, *discovery.workers)}
+        urls = [*(router.url for router in discovery.routers), *(worker.url for worker in discovery.workers)]
+        hosts |= {urlsplit(url).hostname for url in urls}
         yield from map(_findings.of_router, discovery.routers)
         for note in discovery.notes:
             yield Finding("note", "listing", note)

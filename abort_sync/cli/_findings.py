@@ -116,7 +116,7 @@ def of_surroundings(hosts: Iterable[str]) -> Iterator[Finding]:
     """
     hosts = sorted({host for host in hosts if host})
     proxies = [name for name in _PROXIES if os.environ.get(name) or os.environ.get(name.upper())]
-    through = [host for host in hosts if not urllib.request.proxy_bypass_environment(host)]
+    through = [host for host in hosts if not urllib.request.proxy_bypass(host)]
     if proxies and through:
         there = ", ".join(through)
         found = f"{', '.join(proxies)} is set; not used here, but requests in your script sends calls to {there} through it"

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from time import sleep, strftime
 
 from abort_sync import AbortClient, Attempt, AttemptEvent, RouterError
-from abort_sync.cli._reports import NOT_WELL, WELL
 from abort_sync.cli._screen import Screen
 from abort_sync.cli._settings import limit, make_client
+from abort_sync.cli._status import NOT_WELL, WELL
 
 
 class Looks(dict[str, Attempt]):
@@ -39,7 +39,7 @@ def workers(options: argparse.Namespace, screen: Screen) -> int:
         return WELL if is_well else NOT_WELL
     if found.workers:
         rows = [
-            (one.shown, one.via, one.kind, {True: "yes", False: "no"}.get(one.is_healthy, "?"), one.connection)
+            (one.shown, one.via, one.kind, {True: "yes", False: "no", None: "?"}[one.is_healthy], one.connection)
             for one in found.workers
         ]
         screen.table(("WORKER", "VIA", "KIND", "HEALTHY", "BY"), rows)

@@ -9,10 +9,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from abort_sync import AbortSyncError, ConfigurationError
-from abort_sync.cli._commands import COMMANDS
 from abort_sync.cli._parser import build_parser
-from abort_sync.cli._reports import INTERRUPTED, MISUSE, NOT_WELL, NOTHING_TRIED
 from abort_sync.cli._screen import Screen, clean
+from abort_sync.cli._status import INTERRUPTED, MISUSE, NOT_WELL, NOTHING_TRIED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = build_parser().parse_args(argv)
     except SystemExit as end:  # argparse's way to end after --help, --version and misuse
         return end.code if isinstance(end.code, int) else MISUSE
+    from abort_sync.cli._commands import COMMANDS  # late: --help and misuse need no HTTP library
+
     screen = Screen(options)
     try:
         with _logging(options.verbose):

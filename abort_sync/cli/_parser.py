@@ -62,7 +62,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _fleet_options(argument_default: Any) -> argparse.ArgumentParser:
+def _fleet_options(argument_default: Any) -> Parser:
     options = Parser(add_help=False, argument_default=argument_default)
     where = options.add_argument_group("where")
     where.add_argument("--router-url", action="append", metavar="URL", help="a router, or a server itself; repeatable")
@@ -77,7 +77,7 @@ def _fleet_options(argument_default: Any) -> argparse.ArgumentParser:
     return options
 
 
-def _output_options(argument_default: Any) -> argparse.ArgumentParser:
+def _output_options(argument_default: Any) -> Parser:
     options = Parser(add_help=False, argument_default=argument_default)
     output = options.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print the report as JSON, and nothing else")
@@ -110,7 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
     # The same options may stand after the command. There they have no default, else argparse would overwrite with it
     # what stood before the command.
     fleet, output = _fleet_options(argparse.SUPPRESS), _output_options(argparse.SUPPRESS)
-    parents = {"demo": [output], "completion": []}
+    parents: dict[str, list[Parser]] = {"demo": [output], "completion": []}
     made = {
         name: subparsers.add_parser(
             name, help=text, description=text, parents=parents.get(name, [fleet, output]), allow_abbrev=False

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 from abort_sync import AttemptEvent, Outcome, OutcomeEvent, Report, RoundEvent, Status
 from abort_sync.cli._screen import Screen
-
-WELL, NOT_WELL, MISUSE, NOTHING_TRIED, INTERRUPTED = 0, 1, 2, 3, 130
+from abort_sync.cli._status import NOT_WELL, NOTHING_TRIED, WELL
 
 HEADERS = ("STATUS", "TARGET", "RID", "VIA", "HTTP", "TRIES", "SECONDS", "LEFT", "CANCELLED", "WHY")
 
@@ -60,21 +59,29 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
 
 @contextlib.contextmanager
 def progress(screen: Screen) -> Iterator[Callable[[object], None]]:
-    """Give an `on_event` that keeps one line a target up to date while a call works."""
+    """Give an `on_event` that keeps one line a target up to date while a call works.
+
+    Where only plain lines can be printed, each piece of news is one: what did not change is not said again, and the
+    outcomes are left to the report.
+    """
+    said: dict[tuple[str, str], str] = {}
+
     with screen.live(("STATE", "TARGET", "DETAIL")) as show:
 
+        def tell(target: str, state: str, text: str) -> None:
+            is_news = said.get((target, state)) != text
+            said[target, state] = text
+            show(target, (f"{state:<11}", target, text), is_minor=not is_news)
+
         def on_event(event: object) -> None:
-            if isinstance(event, OutcomeEvent):
-                outcome = event.outcome
-                rid = f"rid {outcome.rid}" if outcome.rid else ""
-                show(outcome.target, (f"{outcome.status!s:<11}", outcome.target, rid or outcome.error or ""))
+            if isinstance(event, AttemptEvent):
+                attempt = event.attempt
+                tell(event.target, event.kind, f"HTTP {attempt.http_status}" if attempt.http_status else attempt.error or "")
             elif isinstance(event, RoundEvent):
                 idle = f"{event.idle} of {event.workers} workers idle"
-                left = f"{event.remaining} requests left, {event.unknown} workers unreadable"
-                show("", (f"{'round':<11}", f"number {event.number}", f"{idle}, {left}"))
-            elif isinstance(event, AttemptEvent):
-                attempt = event.attempt
-                answer = f"HTTP {attempt.http_status}" if attempt.http_status else attempt.error or ""
-                show(event.target, (event.kind, event.target, f"try {attempt.number}: {answer}"), is_minor=True)
+                tell("all workers", "round", f"{idle}, {event.remaining} requests left, {event.unknown} workers unreadable")
+            elif isinstance(event, OutcomeEvent):
+                outcome = event.outcome
+                show(outcome.target, (f"{outcome.status!s:<11}", outcome.target, outcome.error or ""), is_minor=True)
 
         yield on_event

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TextIO
 
@@ -46,11 +45,12 @@ def plain_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 
 
 class Screen:
-    """Where the commands print; made from the options `--json`, `--quiet` and `--no-color`."""
+    """Where the commands print; made from the output options."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.is_json = bool(options.json)
         self.is_quiet = bool(options.quiet)
+        self._is_logging = bool(options.verbose)
         self._no_color = bool(options.no_color or os.environ.get("NO_COLOR"))
 
     def print(self, text: str = "") -> None:
@@ -89,7 +89,9 @@ class Screen:
             stream: Where to draw.
             is_kept: Whether the last table stays when the block ends.
         """
-        console = None if self.is_json else self._console(stream)
+        # Log lines on the same stream would be drawn over.
+        is_plain = self.is_json or (self._is_logging and stream is sys.stderr)
+        console = None if is_plain else self._console(stream)
         if console is None:
             yield None
             return
@@ -100,7 +102,7 @@ class Screen:
 
     @contextlib.contextmanager
     def live(self, headers: Sequence[str]) -> Iterator[Show]:
-        """Give a `show(key, row, is_minor)` that keeps one line for each key up to date; any thread may call it.
+        """Give a `show(key, row, is_minor)` that keeps one line for each key up to date.
 
         On a terminal with rich the lines change in place and are gone at the end (the report follows). Else each change
         that is not minor is a plain line. Under `--quiet` and `--json` nothing is shown.
@@ -108,17 +110,15 @@ class Screen:
         if self.is_quiet or self.is_json:
             yield lambda key, row, is_minor=False: None
             return
-        lock = threading.Lock()
         rows: dict[str, Sequence[object]] = {}
         with self.board(headers, sys.stderr, is_kept=False) as draw:
 
             def show(key: str, row: Sequence[object], is_minor: bool = False) -> None:
-                with lock:
-                    rows[key] = row
-                    if draw:
-                        draw(list(rows.values()))
-                    elif not is_minor:
-                        self.warn("  ".join(clean(cell) for cell in row))
+                rows[key] = row
+                if draw:
+                    draw(list(rows.values()))
+                elif not is_minor:
+                    self.warn("  ".join(clean(cell) for cell in row).rstrip())
 
             yield show
 

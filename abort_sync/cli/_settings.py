@@ -98,6 +98,6 @@ def _read_key(path: str, option: str) -> str:
     return key
 
 
-def limit(options: argparse.Namespace) -> dict[str, float]:
+def limit(options: argparse.Namespace) -> dict[str, Any]:
     """The `timeout_s` of one call, where `--timeout` was given; else the call keeps its own default."""
     return {} if options.timeout is None else {"timeout_s": options.timeout}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from abort_sync.cli import main
+from abort_sync.cli._commands import COMMANDS
 from abort_sync.testing import Behaviour, LocalFleet
 
 Captured = pytest.CaptureFixture[str]
@@ -141,7 +142,12 @@ def test_a_key_that_is_asked_for_is_asked_once(monkeypatch: pytest.MonkeyPatch, 
     """A command that also asks for consent reads the key one time only."""
     with LocalFleet(workers=1, worker_key="sesame") as fleet:
         asked = []
-        monkeypatch.setattr("getpass.getpass", lambda prompt: asked.append(prompt) or "sesame")
+
+        def getpass(prompt: str) -> str:
+            asked.append(prompt)
+            return "sesame"
+
+        monkeypatch.setattr("getpass.getpass", getpass)
         monkeypatch.setattr(sys, "stdin", Person("y\n"))
         assert main(["abort-all", "--router-url", fleet.router_url, "--worker-key-file", "-"]) == 0
         assert asked == ["worker key: "]
@@ -193,12 +199,13 @@ def test_settings_come_from_the_environment(fleet: LocalFleet, monkeypatch: pyte
 
 def test_keys_reach_the_servers_and_nothing_that_is_printed(tmp_path: Path, capsys: Captured) -> None:
     """Each key opens its own door, and stands in no line."""
-    keys = {"router": "sesame-1", "worker": "sesame-2", "worker_admin": "sesame-3"}
-    with LocalFleet(**{f"{name}_key": key for name, key in keys.items()}, agent_secret="sesame-4") as fleet:
+    with LocalFleet(
+        router_key="sesame-1", worker_key="sesame-2", worker_admin_key="sesame-3", agent_secret="sesame-4"
+    ) as fleet:
         words = ["--router-url", fleet.router_url, "--agent-server-url", fleet.agent_url or "", "-vv"]
-        for name, key in {**{f"{name}_key": key for name, key in keys.items()}, "agent_secret": "sesame-4"}.items():
-            (tmp_path / name).write_text(f"{key}\n")
-            words += [f"--{name.replace('_', '-')}-file", str(tmp_path / name)]
+        for number, name in enumerate(("router-key", "worker-key", "worker-admin-key", "agent-secret"), 1):
+            (tmp_path / name).write_text(f"sesame-{number}\n")
+            words += [f"--{name}-file", str(tmp_path / name)]
         assert main(["teardown", "--id", "i", "--rid", "r", *words]) == 0
         assert main(["doctor", "--probe", *words]) == 0
         assert main(["workers", *words]) == 0
@@ -266,18 +273,19 @@ def test_ctrl_c_is_130_and_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Cap
     def interrupted(options: object, screen: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules["abort_sync.cli._main"].COMMANDS, "workers", interrupted)
+    monkeypatch.setitem(COMMANDS, "workers", interrupted)
     assert main(["workers"]) == 130
     assert capsys.readouterr().err == "abort-sync: error: interrupted; what was sent until then stays sent\n"
 
 
 def test_progress_is_plain_lines_without_a_terminal(fleet: LocalFleet, capsys: Captured) -> None:
-    """While it works, each worker's outcome is a line on standard error."""
+    """While it works, each new state of a server is one line on standard error, and the same state is not said again."""
     fleet.workers[2].behave(Behaviour.answer(500))
-    assert main(["abort", "rid-0", "--router-url", fleet.router_url, "--timeout", "30"]) == 1
-    states = [line.split()[:2] for line in capsys.readouterr().err.splitlines()]
-    expected = [["ACCEPTED", fleet.worker_urls[0]], ["ACCEPTED", fleet.worker_urls[1]], ["REJECTED", fleet.worker_urls[2]]]
-    assert sorted(states) == sorted(expected)
+    assert main(["abort", "rid-0", "rid-1", "--router-url", fleet.router_url, "--timeout", "30"]) == 1
+    news = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert news[0] == ["list", fleet.router_url, "HTTP", "200"]
+    expected = [["abort", url, "HTTP", answer] for url, answer in zip(fleet.worker_urls, ("200", "200", "500"))]
+    assert sorted(news[1:]) == sorted(expected)
 
 
 def test_verbose_logs_and_leaves_logging_as_it_was(fleet: LocalFleet, capsys: Captured) -> None:

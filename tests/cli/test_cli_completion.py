@@ -72,7 +72,7 @@ def test_every_shell_knows_every_option(command: str) -> None:
     """Each option of each command stands in each script, in the part for that command."""
     action = next(action for action in build_parser()._actions if action.dest == "command")
     assert tuple(action.choices or ()) == COMMANDS
-    parser = dict(action.choices or {})[command]  # type: ignore[call-overload]
+    parser = dict(action.choices or {})[command]
     names = [name for each in parser._actions for name in each.option_strings]
     assert "--help" in names
     bash = re.search(rf'^ +{command}\) words="(.*)" ;;$', completion(build_parser(), "bash"), re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -22,12 +23,12 @@ WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from abort_sync.cli impo
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def on_terminal(*words: str, code: str | None = None, **variables: str) -> tuple[int, str]:
+def on_terminal(*words: str) -> tuple[int, str]:
     """Run the command line with all three streams on a pseudo terminal; give its status and what it wrote."""
-    start = ["-m", "abort_sync"] if code is None else ["-c", code]
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40", **variables}
-    process = subprocess.Popen([sys.executable, *start, *words], stdin=slave, stdout=slave, stderr=slave, env=environment)
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40"}
+    start = [sys.executable, "-m", "abort_sync", *words]
+    process = subprocess.Popen(start, stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     written = b""
     ends_at = time.monotonic() + 60
@@ -48,16 +49,15 @@ def test_the_demo_tells_the_truth(child: Child) -> None:
     rows = [line for line in done.stdout.splitlines() if re.match(r"[A-Z]{4,} +\S", line)]
     statuses = [row.split()[0] for row in rows[1:]]
     assert statuses == ["ACCEPTED"] * 3 + ["IDLE"] * 6 + ["UNKNOWN", "UNREACHABLE"]
-    starts = {re.match(r"\S+ +", row).end() for row in rows}  # type: ignore[union-attr]
-    assert len(starts) == 1, "the second column begins in one place"
+    assert len({len(re.sub(r"^(\S+ +).*", r"\1", row)) for row in rows}) == 1, "the second column begins in one place"
     assert "As it should be" in done.stdout
 
 
 def test_the_demo_fails_when_the_report_is_not_what_it_should_be(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A demo whose hung worker answers is told from the truth: status 1, and what was expected."""
-    monkeypatch.setattr(Behaviour, "hang", classmethod(lambda cls: cls.answer(200)))
+    """A demo whose hung worker answers after all is told from the truth: status 1, and what was expected."""
+    monkeypatch.setattr(Behaviour, "hang", classmethod(lambda cls: None))
     assert main(["demo", "-q"]) == 1
     assert "NOT as it should be" in capsys.readouterr().err
 
@@ -76,44 +76,80 @@ def test_a_live_view_on_a_terminal() -> None:
     assert f"ACCEPTED     {fleet.worker_urls[0]}" in plain
 
 
-@pytest.mark.parametrize("how", ["option", "variable"])
-def test_no_colour_when_not_wanted(how: str) -> None:
-    """`--no-color` and `NO_COLOR` leave every colour out on a terminal."""
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def make_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Put standard output and standard error on one terminal that knows colours (within the test: capture comes first)."""
+    stream = Terminal()
+    for variable, value in {"TERM": "xterm-256color", "COLUMNS": "150", "LINES": "40"}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+COLOUR = re.compile(r"\x1b\[(\d+;)*3\d[;m]")
+
+
+def test_no_colour_when_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--no-color` and `NO_COLOR` leave every colour out on a terminal that else gets them."""
+    terminal = make_terminal(monkeypatch)
     with LocalFleet(workers=1) as fleet:
-        words = ["workers", "--router-url", fleet.router_url] + (["--no-color"] if how == "option" else [])
-        status, written = on_terminal(*words, **({"NO_COLOR": "1"} if how == "variable" else {}))
-        coloured = on_terminal("abort", "r", "--router-url", fleet.router_url)[1]
-        words[0:1] = ["abort", "r"]
-        plain = on_terminal(*words, **({"NO_COLOR": "1"} if how == "variable" else {}))[1]
-    assert status == 0
-    assert re.search(r"\x1b\[(\d+;)*3\d", coloured)
-    assert not re.search(r"\x1b\[(\d+;)*3\d", written + plain)
+        words = ["abort", "r", "--router-url", fleet.router_url]
+        assert main(words) == 0
+        assert COLOUR.search(terminal.getvalue())
+        terminal.truncate(0)
+        assert main([*words, "--no-color"]) == 0
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert main(words) == 0
+    assert "ACCEPTED" in terminal.getvalue()
+    assert not COLOUR.search(terminal.getvalue())
 
 
-def test_without_rich_a_terminal_gets_plain_lines() -> None:
-    """The core install needs no rich: the same words, aligned, with no escape in them."""
+@pytest.mark.parametrize("why", ["dumb", "no rich", "json"])
+def test_a_terminal_gets_plain_text_where_nothing_can_be_drawn(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dumb terminal, the core install and `--json` get no escape at all."""
+    terminal = make_terminal(monkeypatch)
+    if why == "dumb":
+        monkeypatch.setenv("TERM", "dumb")
+    if why == "no rich":
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     with LocalFleet(workers=1) as fleet:
-        status, written = on_terminal("abort", "r", "--router-url", fleet.router_url, code=WITHOUT_RICH)
-    assert status == 0
-    assert "\x1b" not in written
-    assert f"ACCEPTED  {fleet.worker_urls[0]}  r" in written
+        words = ["--json"] if why == "json" else []
+        assert main(["abort", "r", "--router-url", fleet.router_url, *words]) == 0
+    assert "ACCEPTED" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
 
 
-@pytest.mark.parametrize("code", [None, WITHOUT_RICH])
-def test_a_pipe_gets_the_same_words_with_and_without_rich(code: str | None, child: Child) -> None:
-    """Where no terminal is, rich changes nothing and no escape is written."""
+def test_watch_draws_in_place_and_keeps_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal each look replaces the one before, and the last one stays after Ctrl-C."""
+    terminal = make_terminal(monkeypatch)
     with LocalFleet(workers=1) as fleet:
-        done = child("workers", "--router-url", fleet.router_url, code=code)
-        assert done.returncode == 0
-        assert done.stdout.splitlines()[0].split() == ["WORKER", "VIA", "HEALTHY", "BY"]
-        assert done.stdout.splitlines()[1].split()[:2] == [fleet.worker_urls[0], "router"]
-        assert "\x1b" not in done.stdout + done.stderr
+
+        def sleep(seconds: float) -> None:
+            if fleet.workers[0].running:
+                raise KeyboardInterrupt
+            fleet.workers[0].start_generation()
+
+        monkeypatch.setattr("abort_sync.cli._looks.sleep", sleep)
+        assert main(["watch", "--router-url", fleet.router_url]) == 130
+    last = ESCAPE.sub("", terminal.getvalue()).split("RUNNING")[-1]
+    assert re.search(rf"{fleet.worker_urls[0]} +1 +0 ", last)
 
 
-def test_importing_the_command_line_does_not_import_rich(child: Child) -> None:
-    """rich is imported when a terminal is drawn on, never before."""
-    done = child(code="import sys, abort_sync.cli; sys.exit('rich' in sys.modules)")
+def test_the_core_install_is_enough(child: Child) -> None:
+    """Where rich cannot be imported the commands run all the same, in aligned plain text."""
+    with LocalFleet(workers=1) as fleet:
+        done = child("workers", "--router-url", fleet.router_url, code=WITHOUT_RICH)
     assert done.returncode == 0
+    assert done.stdout.splitlines()[0].split() == ["WORKER", "VIA", "KIND", "HEALTHY", "BY"]
+    assert done.stdout.splitlines()[1].split()[:2] == [fleet.worker_urls[0], "router"]
+    assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

@@ -12,7 +12,7 @@ from abort_sync.cli._screen import Screen, clean, plain_table
 
 def make_screen(**options: bool) -> Screen:
     """A screen as the options make it."""
-    return Screen(argparse.Namespace(**{"json": False, "quiet": False, "no_color": False, **options}))
+    return Screen(argparse.Namespace(**{"json": False, "quiet": False, "no_color": False, "verbose": 0, **options}))
 
 
 def test_columns_are_aligned_and_empty_ones_left_out() -> None:
@@ -28,10 +28,11 @@ def test_a_server_cannot_command_the_terminal() -> None:
 
 def test_words_that_the_stream_cannot_say_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     """An ASCII terminal gets escapes in place of an encoding error."""
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
     make_screen().print("caf\u00e9")
-    assert stream.buffer.getvalue() == b"caf\\xe9\n"  # type: ignore[attr-defined]
+    assert written.getvalue() == b"caf\\xe9\n"
 
 
 def test_lines_are_plain_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

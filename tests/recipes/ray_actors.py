@@ -25,9 +25,12 @@ def stop_all(actors: list) -> list[Report]:
 
 
 if __name__ == "__main__":
+    import os
+
     from abort_sync import new_rid
     from abort_sync.testing import LocalFleet
 
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # a test sends nothing elsewhere
     ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
     with LocalFleet(workers=3) as fleet:
         rids = [[new_rid() for _ in range(4)] for _ in range(2)]

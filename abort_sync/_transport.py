@@ -100,7 +100,11 @@ class Transport:
                 lookup = self._lookups.get((host, port))
                 if lookup is None:  # two threads may look the same name up; both are right
                     lookup = self._lookups[host, port] = NameLookup(host, port).begin()
-                found = lookup.wait(left)
+                try:
+                    found = lookup.wait(left)
+                except socket.gaierror:  # the next attempt asks again; a look-up that goes on is waited for again
+                    self._lookups.pop((host, port), None)
+                    raise
             return found
 
         return connect(line, resolve)

@@ -80,13 +80,17 @@ class Flush:
         known = replace(self.tries.outcome(self.call.scrub), cancelled=self.total)
         if known.status is Status.NOT_SENT and self.flushes and not self.last:  # the first flush found nothing, time for no second
             return replace(known, status=Status.ACCEPTED, error=None)
-        if known.status in (Status.UNKNOWN, Status.UNREACHABLE) and self.tries.line is not None and self.tries.line.is_sent:
+        if known.status is Status.UNKNOWN and self._is_out_of_time():
             return replace(known, error=f"delivered, still tearing down: {known.error}")
         if self.last and not self.is_quiet and known.status in (Status.ACCEPTED, Status.NOT_SENT):
             return replace(
                 known, status=Status.BUSY, error=f"trials kept starting: the last of {self.flushes} flushes still cancelled {self.last}"
             )
         return known
+
+    def _is_out_of_time(self) -> bool:
+        line, answers = self.tries.line, self.tries.answers
+        return line is not None or (bool(answers) and (answers[-1].error or "").startswith(("timed out", "cut off")))
 
     def _new_tries(self, began: float = 0.0) -> Tries:
         return Tries(

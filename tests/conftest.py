@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Proxies, certificates and the product's own settings would send a test somewhere else. Taken away once, before any
 # test, so that child processes do not inherit them either.
@@ -16,6 +16,13 @@ for name in list(os.environ):
     if name.lower().endswith("_proxy") or name in SETTINGS.split():
         del os.environ[name]
 
-# No time limit per example (a busy machine stalls for seconds), and the same examples in every run of CI.
-settings.register_profile("suite", deadline=None, database=None, derandomize="CI" in os.environ, print_blob=True)
+# No limit on time (a busy machine stalls for seconds), and the same examples in every run of CI.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
 settings.load_profile("suite")

@@ -57,7 +57,7 @@ def with_round_ports(text: str) -> str:
 
 def command_line() -> str:
     """Draw the demo at work."""
-    columns = 132
+    columns = 140
     console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text("$ abort-sync demo", style="bold"))
     console.print(Text.from_ansi(with_round_ports(run_on_terminal("demo", columns=columns)).rstrip("\n")))

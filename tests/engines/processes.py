@@ -15,6 +15,13 @@ import requests
 from . import install
 
 READY_S = 240.0  # an engine is ready in 15 s on an idle machine, and in several times that on a busy one
+SLOTS = 16  # requests that one engine decodes at a time; more wait
+# --sleep-on-idle: else an idle scheduler holds a whole core.
+ARGUMENTS = f"""
+    --device cpu --dtype float32 --attention-backend torch_native --sampling-backend pytorch --grammar-backend none
+    --disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --sleep-on-idle
+    --max-total-tokens 1000000 --log-level-http warning --max-running-requests {SLOTS} --context-length 131072 --mem-fraction-static 0.5
+"""
 
 
 class Program:
@@ -73,17 +80,9 @@ class Engine(Program):
             "SGLANG_DISTRIBUTED_INIT_METHOD_OVERRIDE": f"file://{directory}/dist-{self.port}",
             "GLOO_SOCKET_IFNAME": "lo",
         }
-        # --sleep-on-idle: else the idle scheduler holds a whole core.
-        arguments = (
-            "--device cpu --dtype float32 --attention-backend torch_native --sampling-backend pytorch --grammar-backend none "
-            "--disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --sleep-on-idle "
-            "--max-total-tokens 400000 --max-running-requests 16 --context-length 131072 --mem-fraction-static 0.5"
-        ).split()
-        self.start(
-            [str(install.python()), str(install.INSIDE / "serve.py"), "--model-path", str(install.model())]
-            + ["--host", "127.0.0.1", "--port", str(self.port), *arguments, *extra],
-            env,
-        )
+        program = [str(install.python()), str(install.INSIDE / "serve.py"), "--model-path", str(install.model())]
+        address = ["--host", "127.0.0.1", "--port", str(self.port)]
+        self.start([*program, *address, *ARGUMENTS.split(), *extra], env)
 
     def wait(self) -> Engine:
         self.wait_until(lambda: requests.get(f"{self.url}/health", timeout=10).status_code == 200)
@@ -96,12 +95,11 @@ class Router(Program):
     def __init__(self, directory: Path, *engines: Engine) -> None:
         super().__init__(directory, "router")
         self._engines = len(engines)
-        command = (
-            f"-m sglang_router.launch_router --host 127.0.0.1 --port {self.port} --prometheus-host 127.0.0.1 "
-            f"--prometheus-port {free_port()} --worker-startup-check-interval 1 --worker-urls"
-        ).split()
+        command = [sys.executable, "-m", "sglang_router.launch_router", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+        command += ["--worker-startup-check-interval", "1", "--log-level", "warn"]
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(directory), "HF_HUB_OFFLINE": "1"}
-        self.start([sys.executable, *command, *(engine.url for engine in engines)], environment)
+        self.start([*command, "--worker-urls", *(engine.url for engine in engines)], environment)
 
     def wait(self) -> Router:
         self.wait_until(lambda: len(self._listed()) == self._engines)

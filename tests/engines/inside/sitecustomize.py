@@ -6,6 +6,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import SimpleNamespace
 
+TRITON_PARTS = """
+    language language.extra language.extra.libdevice runtime runtime.jit runtime.cache runtime.autotuner runtime.driver
+    compiler compiler.compiler testing tools tools.tensor_descriptor backends backends.compiler
+"""
+
 
 class TorchvisionFinder:
     """The wheel of torchvision is a CUDA build whose operators do not load: declare the two that its import asks for."""
@@ -56,10 +61,7 @@ class TritonFinder:
         triton = stubs._make_mock("triton")
         triton.__version__ = "3.0.0"
         triton.cdiv, triton.next_power_of_2, triton.Config = stubs._cdiv, stubs._next_power_of_2, stubs._Config
-        for name in (
-            "language language.extra language.extra.libdevice runtime runtime.jit runtime.cache runtime.autotuner "
-            "runtime.driver compiler compiler.compiler testing tools tools.tensor_descriptor backends backends.compiler"
-        ).split():
+        for name in TRITON_PARTS.split():
             parent, _, child = f"triton.{name}".rpartition(".")
             setattr(sys.modules[parent], child, stubs._make_mock(f"triton.{name}"))
 

@@ -131,14 +131,14 @@ class Call:
         """
         while True:
             answer = self.exchange(order, tries, deadline)
-            pause = self.pause(answer, deadline, tries, policy)
+            pause = self.pause(answer, deadline, len(tries.answers), policy)
             if pause is None:
                 return answer
             yield pause
 
-    def pause(self, answer: Answer, deadline: Optional[Deadline], tries: Tries, policy: Optional[Policy] = None) -> Optional[float]:
-        """Return the seconds to wait before another attempt, or None for no further one."""
-        return (policy or self._abort_policy).pause(answer, max(1, len(tries.answers)), self._limit(deadline).left())
+    def pause(self, answer: Answer, deadline: Optional[Deadline], number: int, policy: Optional[Policy] = None) -> Optional[float]:
+        """Return the seconds to wait before another attempt, or None for no further one; ``number`` attempts were made."""
+        return (policy or self._abort_policy).pause(answer, max(1, number), self._limit(deadline).left())
 
     def emit(self, event: Event) -> None:
         """Hand an event to the callback, in the calling thread."""

@@ -7,6 +7,7 @@ the miles router, which passes ``/workers`` on to one of its workers); an SGLang
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Optional
@@ -133,7 +134,7 @@ def learn(call: Call, listing: Listing, deadline: Deadline) -> Generator[Step, N
     URL taken for a server itself. A refusal is never a reason to go on.
     """
     tries = Tries("list", mask(listing.router.text), key_hint="keys.router (ABORT_SYNC_ROUTER_KEY)")
-    while True:
+    for number in itertools.count(1):
         answer = call.exchange(_order(call, listing, "/workers"), tries, deadline)
         dialect = "/workers"
         first = answer
@@ -143,7 +144,7 @@ def learn(call: Call, listing: Listing, deadline: Deadline) -> Generator[Step, N
             if answer.is_whole and answer.status in _NO_ROUTE and first.status == 500:
                 answer = first  # trouble, not a server itself
         _take(call, listing, answer, dialect, tries)
-        pause = call.pause(answer, deadline, tries)
+        pause = call.pause(answer, deadline, number)
         if listing.error is None or pause is None:
             return
         yield pause

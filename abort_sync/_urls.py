@@ -5,13 +5,19 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Optional
 from urllib.parse import SplitResult, unquote, urlsplit
 
 MAX_URL_LENGTH = 2048
 _RANK = re.compile(r"@\d+(?=/*$)")
+_HOST_AND_PORT = re.compile(r"(\[[^]]*\]|[0-9A-Fa-f:.]*|[^:/?#]*)(:\d+)?(/.*)?")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
+
+
+class _Reason(ValueError):
+    """Why a URL cannot be used, in words that repeat nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,11 @@ def clean_url(text: object, what: str = "the URL") -> Url:
     """
     if not isinstance(text, str):
         raise ValueError(f"{what} must be a string like http://10.0.0.1:30000, not {type(text).__name__}")
+    return _cleaned(text, what)
+
+
+@lru_cache(maxsize=4096)
+def _cleaned(text: str, what: str) -> Url:
     url = text.strip()
     if not url:
         raise ValueError(f"{what} is empty")
@@ -71,24 +82,22 @@ def clean_url(text: object, what: str = "the URL") -> Url:
     try:
         return _checked(_split(url))
     except ValueError as why:
-        raise ValueError(f"{what} {shown!r} cannot be used: {why}") from None
+        reason = f": {why}" if isinstance(why, _Reason) or "***" not in shown else ""  # a library's text may repeat a password
+        raise ValueError(f"{what} {shown!r} cannot be used{reason}") from None
 
 
 def mask(url: str) -> str:
-    """Return the URL with any credentials in it replaced by ``***``."""
-    head, slashes, rest = url.partition("://")
-    if not slashes:
-        head, rest = "", url
-    end = re.search(r"[/?#\\]", rest)
-    netloc, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    userinfo, at, host = netloc.rpartition("@")
-    if at and not re.fullmatch(r"\d+", host):
-        netloc = f"***@{host}"
-    elif at and "@" in userinfo:
-        netloc = f"***@{userinfo.rpartition('@')[2]}@{host}"
-    if re.search(r"[?#]", tail):
-        tail = re.sub(r"([?#]).*", r"\1***", tail, flags=re.DOTALL)
-    return f"{head}{slashes}{netloc}{tail}"
+    """Return the URL with any credentials in it replaced by ``***``, also where it is no good URL."""
+    scheme = _SCHEME.match(url)
+    head, rest = (url[: scheme.end()], url[scheme.end() :]) if scheme else ("", url)
+    rank = _RANK.search(rest)
+    rest, suffix = (rest[: rank.start()], rest[rank.start() :]) if rank else (rest, "")
+    _, at, host = rest.rpartition("@")  # the last @ of all: a password may hold slashes that should have been encoded
+    if at:
+        rest = f"***@{host}"
+    elif rank and not _HOST_AND_PORT.fullmatch(rest):
+        rest = "***"  # what looked like a rank is a host
+    return re.sub(r"([?#]).*", r"\1***", f"{head}{rest}{suffix}", flags=re.DOTALL)
 
 
 def credentials(url: str) -> Optional[tuple[str, str]]:
@@ -121,7 +130,7 @@ def _split(url: str) -> SplitResult:
     parts = urlsplit(url)
     userinfo, at, host = parts.netloc.rpartition("@")
     if "@" in userinfo:
-        raise ValueError("it holds more than one @")
+        raise _Reason("it holds more than one @")
     if host.count(":") > 1 and "[" not in host:
         parts = parts._replace(netloc=f"{userinfo}{at}{_ipv6_netloc(host)}")
     return parts
@@ -136,23 +145,26 @@ def _ipv6_netloc(host: str) -> str:
         return f"[{address}]:{port}"
     if "::" not in host:
         return f"[{host}]"  # eight groups, none left out: an address without a port
-    raise ValueError("an IPv6 address needs brackets: http://[ADDRESS]:PORT")
+    raise _Reason("an IPv6 address needs brackets: http://[ADDRESS]:PORT")
 
 
 def _checked(parts: SplitResult) -> Url:
     if parts.query or parts.fragment:
-        raise ValueError("a base URL has no ? and no #")
+        raise _Reason("a base URL has no ? and no #")
     host = parts.hostname or ""
     if not host:
-        raise ValueError("it names no host")
-    port = parts.port  # raises ValueError beyond 65535
+        raise _Reason("it names no host")
+    try:
+        port = parts.port
+    except ValueError:  # whose text repeats what may be a password
+        raise _Reason("its port is no number from 1 to 65535") from None
     if port == 0:
-        raise ValueError("port 0 cannot be dialled")
+        raise _Reason("port 0 cannot be dialled")
     if ":" in host:
         ipaddress.IPv6Address(host)
     elif host.replace(".", "").isdigit():
         if ipaddress.IPv4Address(host).packed[0] == 0 and not is_wildcard(host):
-            raise ValueError("0.x.x.x names no machine")
+            raise _Reason("0.x.x.x names no machine")
     else:
         host.encode("idna")  # an empty or overlong label
     scheme = parts.scheme.lower()

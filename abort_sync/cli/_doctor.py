@@ -30,8 +30,9 @@ def doctor(options: argparse.Namespace, screen: Screen) -> int:
         screen.print_json({"findings": [asdict(finding) for finding in findings]})
     elif shown:
         screen.table(("LEVEL", "ABOUT", "FOUND"), [(one.level, one.about, one.found) for one in shown])
-        for number, one in enumerate([one for one in shown if one.advice]):
-            screen.print(("\n" if number == 0 else "") + f"{one.about}: {one.advice}")
+        advice = dict.fromkeys(f"{one.about}: {one.advice}" for one in shown if one.advice)
+        if advice:
+            screen.print("\n" + "\n".join(advice))
     return NOT_WELL if any(finding.level == "problem" for finding in findings) else WELL
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from abort_sync import Attempt, Outcome, RouterView, Status, Worker
+from abort_sync import Attempt, Outcome, RouterView, Worker
+from abort_sync.cli._reports import WHAT_TO_DO
 from abort_sync.cli._screen import clean
 
 _CONNECT_S = 2.0
@@ -39,7 +40,7 @@ def of_router(view: RouterView) -> Finding:
     """Say whether a URL is a router, and which dialect it speaks."""
     about = f"router {view.url}"
     if view.is_refused:
-        advice = "give its key: --router-key-file FILE, or ABORT_SYNC_ROUTER_KEY"
+        advice = "give its key: --router-key-file FILE, or ABORT_SYNC_ROUTER_KEY (a server itself: --worker-url)"
         return Finding("problem", about, view.error or "refused", advice)
     if view.error:
         return Finding("problem", about, view.error, _REACH)
@@ -85,12 +86,7 @@ def of_probe(outcome: Outcome, about: str) -> Finding:
     if outcome.ok:
         what = "abort" if outcome.rid else "flush"
         return Finding("ok", about, f"took the {what} of an unused id: route and key are right")
-    advice = {
-        Status.REFUSED: "give the key that it wants, from a file or in its variable; see --help",
-        Status.UNREACHABLE: _REACH,
-        Status.UNSUPPORTED: "it has no such route: is it the URL of an SGLang server or an agent server itself?",
-    }.get(outcome.status, "read its own log")
-    return Finding("problem", about, f"{outcome.status}: {outcome.error}", advice)
+    return Finding("problem", about, f"{outcome.status}: {outcome.error}", WHAT_TO_DO[outcome.status])
 
 
 def of_agent_server(url: str | None) -> Finding:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from abort_sync import __version__
 
+_MOST_SECONDS = 7 * 86_400.0
 SHELLS = ("bash", "zsh", "fish")
 
 _EPILOG = """\
@@ -57,8 +58,8 @@ def _seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    if not 0 < value <= _MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0 and at most 7 days")
     return value
 
 

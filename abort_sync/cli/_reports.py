@@ -10,8 +10,7 @@ from abort_sync.cli._screen import Screen
 from abort_sync.cli._status import NOT_WELL, NOTHING_TRIED, WELL
 
 HEADERS = ("STATUS", "TARGET", "RID", "VIA", "HTTP", "TRIES", "SECONDS", "LEFT", "CANCELLED", "WHY")
-
-_WHAT_TO_DO = {
+WHAT_TO_DO = {
     Status.BUSY: "still at work at the deadline: find who keeps sending, or give it longer with --timeout",
     Status.REFUSED: "it wants another key: --worker-admin-key-file or --worker-key-file; a flush --agent-secret-file",
     Status.REJECTED: "the server said no: read WHY, then the server's own log",
@@ -45,7 +44,7 @@ def show_report(screen: Screen, report: Report) -> int:
         for note in report.notes:
             screen.print(f"note: {note}")
     for status in dict.fromkeys(outcome.status for outcome in report.failures):
-        screen.print(f"{status}: {_WHAT_TO_DO[status]}")
+        screen.print(f"{status}: {WHAT_TO_DO[status]}")
     return exit_status(report)
 
 
@@ -71,7 +70,7 @@ def progress(screen: Screen) -> Iterator[Callable[[object], None]]:
         def tell(target: str, state: str, text: str) -> None:
             is_news = said.get((target, state)) != text
             said[target, state] = text
-            show(target, (f"{state:<11}", target, text), is_minor=not is_news)
+            show(target, (f"{state:<11}", target, text), is_news)
 
         def on_event(event: object) -> None:
             if isinstance(event, AttemptEvent):
@@ -82,6 +81,6 @@ def progress(screen: Screen) -> Iterator[Callable[[object], None]]:
                 tell("all workers", "round", f"{idle}, {event.remaining} requests left, {event.unknown} workers unreadable")
             elif isinstance(event, OutcomeEvent):
                 outcome = event.outcome
-                show(outcome.target, (f"{outcome.status!s:<11}", outcome.target, outcome.error or ""), is_minor=True)
+                show(outcome.target, (f"{outcome.status!s:<11}", outcome.target, outcome.error or ""), False)
 
         yield on_event

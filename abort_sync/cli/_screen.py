@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 _COLORS = {
     "ACCEPTED": "green", "IDLE": "green", "ok": "green",
@@ -21,13 +21,9 @@ _COLORS = {
 }  # fmt: skip
 
 
-Draw = Callable[[Sequence[Sequence[object]]], None]
-
-
-class Show(Protocol):
-    """Puts a row in the line that belongs to a key; a minor change is not worth a line of its own."""
-
-    def __call__(self, key: str, row: Sequence[object], is_minor: bool = False) -> None: ...
+Row = Sequence[object]
+Draw = Callable[[Sequence[Row]], None]
+Show = Callable[[str, Row, bool], None]
 
 
 def clean(text: object) -> str:
@@ -35,7 +31,7 @@ def clean(text: object) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(text))
 
 
-def plain_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def plain_table(headers: Sequence[str], rows: Sequence[Row]) -> str:
     """Lay out rows under headers in columns two spaces apart; a column that is empty in every row is left out."""
     texts = [[clean("" if cell is None else cell) for cell in row] for row in rows]
     used = [index for index in range(len(headers)) if any(row[index] for row in texts)]
@@ -72,7 +68,7 @@ class Screen:
     def print_json(self, value: Any) -> None:
         self.print(json.dumps(value, indent=2))
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    def table(self, headers: Sequence[str], rows: Sequence[Row]) -> None:
         """Print a table: drawn by rich on a terminal, else aligned plain text."""
         console = self._console(sys.stdout)
         if console is None:
@@ -102,22 +98,22 @@ class Screen:
 
     @contextlib.contextmanager
     def live(self, headers: Sequence[str]) -> Iterator[Show]:
-        """Give a `show(key, row, is_minor)` that keeps one line for each key up to date.
+        """Give a `show(key, row, is_news)` that keeps one line for each key up to date.
 
-        On a terminal with rich the lines change in place and are gone at the end (the report follows). Else each change
-        that is not minor is a plain line. Under `--quiet` and `--json` nothing is shown.
+        On a terminal with rich the lines change in place and are gone at the end (the report follows). Else each row that
+        is news is a plain line. Under `--quiet` and `--json` nothing is shown.
         """
         if self.is_quiet or self.is_json:
-            yield lambda key, row, is_minor=False: None
+            yield lambda key, row, is_news: None
             return
-        rows: dict[str, Sequence[object]] = {}
+        rows: dict[str, Row] = {}
         with self.board(headers, sys.stderr, is_kept=False) as draw:
 
-            def show(key: str, row: Sequence[object], is_minor: bool = False) -> None:
+            def show(key: str, row: Row, is_news: bool) -> None:
                 rows[key] = row
                 if draw:
                     draw(list(rows.values()))
-                elif not is_minor:
+                elif is_news:
                     self.warn("  ".join(clean(cell) for cell in row).rstrip())
 
             yield show
@@ -138,7 +134,7 @@ def _write(stream: TextIO, text: str) -> None:
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
 
 
-def _rich_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Any:
+def _rich_table(headers: Sequence[str], rows: Sequence[Row]) -> Any:
     from rich.table import Table
     from rich.text import Text
 

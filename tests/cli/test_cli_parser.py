@@ -41,6 +41,7 @@ def test_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> None
         (["abort", "r", "--timeout", "nan"], "'nan' is no number of seconds above 0"),
         (["abort", "r", "--timeout", "soon"], "'soon' is no number of seconds above 0"),
         (["watch", "--interval", "-1"], "'-1' is no number"),
+        (["watch", "--interval", "1e12"], "'1e12' is no number"),
         (["completion", "tcsh"], "tcsh"),
         (["teardown", "--router-url", URL], "--id ID to flush, --rid RID or --abort-all"),
         (["abort", "", "--router-url", URL], "rid is empty"),

@@ -20,6 +20,8 @@ from abort_sync.cli import main
 from abort_sync.testing import Behaviour, LocalFleet
 
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from abort_sync.cli import main; sys.exit(main())"
+# A test run in the background of a shell inherits a Ctrl-C that is ignored.
+WITH_CTRL_C = "import signal, runpy; signal.signal(2, signal.default_int_handler); runpy.run_module('abort_sync', None, '__main__')"
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -126,6 +128,22 @@ def test_a_terminal_gets_plain_text_where_nothing_can_be_drawn(why: str, monkeyp
     assert "\x1b" not in terminal.getvalue()
 
 
+def test_a_key_is_asked_for_before_anything_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question for a key is not drawn over by the live view."""
+    terminal = make_terminal(monkeypatch)
+    drawn = []
+
+    def getpass(prompt: str) -> str:
+        drawn.append(terminal.getvalue())
+        return "sesame"
+
+    monkeypatch.setattr("getpass.getpass", getpass)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    with LocalFleet(workers=1, worker_key="sesame") as fleet:
+        assert main(["abort", "r", "--router-url", fleet.router_url, "--worker-key-file", "-"]) == 0
+    assert drawn == [""]
+
+
 def test_watch_draws_in_place_and_keeps_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal each look replaces the one before, and the last one stays after Ctrl-C."""
     terminal = make_terminal(monkeypatch)
@@ -166,7 +184,7 @@ def test_ctrl_c_ends_a_hung_call() -> None:
     """Ctrl-C while a worker hangs ends the process with 130 long before the timeout, without a traceback."""
     with LocalFleet(workers=1) as fleet:
         fleet.workers[0].behave(Behaviour.hang())
-        words = [sys.executable, "-m", "abort_sync", "abort", "r", "--router-url", fleet.router_url, "--timeout", "300"]
+        words = [sys.executable, "-c", WITH_CTRL_C, "abort", "r", "--router-url", fleet.router_url, "--timeout", "300"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             fleet.workers[0].wait_for(1)
             process.send_signal(signal.SIGINT)

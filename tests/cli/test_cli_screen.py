@@ -36,11 +36,11 @@ def test_words_that_the_stream_cannot_say_are_escaped(monkeypatch: pytest.Monkey
 
 
 def test_lines_are_plain_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal each change is a line on standard error, and minor changes are none."""
+    """Without a terminal each piece of news is a line on standard error, and nothing else is."""
     with make_screen().live(("A", "B")) as show:
-        show("key", ("one", "first"))
-        show("key", ("two", "minor"), is_minor=True)
-        show("key", ("three", "last"))
+        show("key", ("one", "first"), True)
+        show("key", ("two", "no news"), False)
+        show("key", ("three", "last"), True)
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err == "one  first\nthree  last\n"
@@ -51,7 +51,7 @@ def test_nothing_is_shown_on_the_way_when_only_the_result_counts(option: str, ca
     """`--json` and `--quiet` show no progress and no remarks."""
     screen = make_screen(**{option: True})
     with screen.live(("A",)) as show:
-        show("key", ("one",))
+        show("key", ("one",), True)
     screen.say("a remark")
     printed = capsys.readouterr()
     assert printed.out + printed.err == ""

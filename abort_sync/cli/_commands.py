@@ -74,7 +74,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Screen], int]] = {
 
 
 def _run(options: argparse.Namespace, screen: Screen, call: Callable[[AbortClient], Report], **needs: bool) -> int:
-    make_client(options, **needs)  # before the live view, which would draw over the question for a key
+    make_client(options, None, **needs)  # before the live view, which would draw over the question for a key
     with progress(screen) as on_event:
         report = call(make_client(options, on_event, **needs))
     return show_report(screen, report)

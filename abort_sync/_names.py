@@ -62,6 +62,11 @@ class NameLookup:
 def literal(host: str, port: int) -> Optional[list[Address]]:
     """Return the address that the host already is, or None if it is a name."""
     try:
+        socket.inet_pton(socket.AF_INET, host)
+        return [(socket.AF_INET, (host, port))]
+    except (OSError, UnicodeError):
+        pass
+    try:
         return _addresses(host, port, socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
         return None

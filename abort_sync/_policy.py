@@ -1,6 +1,6 @@
 """What is tried again, and how long to wait before: the only user of ``tenacity``. This room knows nothing of workers.
 
-tenacity's strategies decide (stop, retry, wait); its loop is not used, since that keeps its state by thread, and an attempt
+tenacity's strategies decide when to stop and how long to wait; its loop is not used, since that keeps its state by thread, and an attempt
 here may be made by another thread than the one before.
 """
 
@@ -40,7 +40,7 @@ class Policy:
 
     def __init__(self, attempts: int, may_repeat: Callable[[Answer], bool]) -> None:
         self._stop = _tenacity.stop_after_attempt(attempts)
-        self._retry = _tenacity.retry_if_result(cast(Any, may_repeat))
+        self._may_repeat = may_repeat
 
     def pause(self, answer: Answer, number: int, left: float) -> Optional[float]:
         """Return the seconds to wait before the next attempt, or None for no further one.
@@ -52,10 +52,12 @@ class Policy:
             number: Which attempt brought it, from 1.
             left: Seconds to the deadline.
         """
+        if not self._may_repeat(answer):
+            return None
         state = _tenacity.RetryCallState(cast(Any, None), None, (), {})
         state.attempt_number = number
         state.set_result(answer)
-        if not self._retry(state) or self._stop(state):
+        if self._stop(state):
             return None
         asked = retry_after(answer.header("retry-after"))
         pause = asked if asked is not None and asked < left else _WAIT(state)

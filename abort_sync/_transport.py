@@ -8,7 +8,6 @@ the deadline and can be cut, in place of a pool a host. Nothing is kept from one
 from __future__ import annotations
 
 import http.client
-import http.cookiejar
 import socket
 import ssl
 import time
@@ -44,7 +43,7 @@ class Transport:
 
     def __init__(self, verify: Union[bool, str], trust_env: bool, connect_s: float, read_s: float) -> None:
         self._session = _Session()
-        self._session.trust_env = trust_env
+        self._session.trust_env = self.trusts_env = trust_env
         self._verify = verify
         self._limits = (connect_s, read_s)
         self._contexts: dict[Union[bool, str], ssl.SSLContext] = {}
@@ -68,7 +67,7 @@ class Transport:
             line.limit = deadline.within(self._limits[0])
             verify: Any = self._verify
             proxies: MutableMapping[str, str] = {}
-            if self._session.trust_env:
+            if self.trusts_env:
                 found = self._session.merge_environment_settings(order.url, {}, True, None if verify is True else verify, None)
                 verify, proxies = found["verify"], found["proxies"]
             with self._session.send(
@@ -133,24 +132,23 @@ class _Request(requests.PreparedRequest):
         if order.body is not None:
             self.headers["Content-Type"] = "application/json"
             self.headers["Content-Length"] = str(len(order.body))
-        login = credentials(order.url)
+        login = credentials(order.url) if "@" in order.url else None
         if order.key is not None:
             self.headers["Authorization"] = f"Bearer {order.key}"
-        elif login is None and transport._session.trust_env:
+        elif login is None and transport.trusts_env:
             login = get_netrc_auth(order.url)
         if order.key is None and login is not None:
             self.prepare_auth(login)
-        if login is not None or "@" in order.url:
+        if "@" in order.url:
             parts = urlsplit(order.url)
             self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 class _Session(requests.Session):
-    """A session that keeps no cookie, follows no redirect, and connects through lines."""
+    """A session that follows no redirect and connects through lines; it sees no cookie, since no answer has an original."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cookies.set_policy(http.cookiejar.DefaultCookiePolicy(allowed_domains=[]))
         adapter = _Adapter(pool_connections=1, pool_maxsize=1)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
@@ -193,7 +191,7 @@ class _Exchange:
         answer = connection.getresponse()
         return HTTPResponse(
             body=answer, headers=dict(answer.getheaders()), status=answer.status, reason=answer.reason, preload_content=False,
-            decode_content=False, original_response=answer, enforce_content_length=True, request_method=method,
+            decode_content=False, enforce_content_length=True, request_method=method,
         )  # fmt: skip
 
 
@@ -269,6 +267,8 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _read(response: requests.Response, max_bytes: int) -> bytes:
+    if response.headers.get("content-length") == "0":
+        return b""
     parts, size = [], 0
     for part in response.iter_content(65_536):
         parts.append(part)
@@ -308,5 +308,7 @@ def _phrase(why: Optional[BaseException]) -> str:
             return f"the name could not be resolved ({one.strerror})"
         if isinstance(one, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
             return "connection closed by the server"
+        if isinstance(one, http.client.BadStatusLine):
+            return f"no HTTP came back: {one.line}"
     inner = chain[-1] if chain else None
-    return f"{type(inner).__name__}: {' '.join(str(inner).split())[:200]}"
+    return f"{type(inner).__name__}: {inner}"

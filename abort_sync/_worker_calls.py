@@ -55,7 +55,8 @@ def abort_at(call: Call, worker: Worker, rids: Sequence[Optional[str]], tries: S
             for rest in tries[number + 1 :]:
                 rest.skipped = (Status.NOT_SENT, call.scrub(why))
             return
-        yield 0.0
+        if number + 1 < len(rids):
+            yield 0.0
 
 
 def look_at(call: Call, worker: Worker, tries: Tries, path: int = 0) -> tuple[Optional[Load], int, Answer]:

@@ -234,6 +234,27 @@ def test_no_worker_is_not_well(capsys: Captured) -> None:
         assert run_json(capsys, "workers", "--router-url", fleet.router_url)[0] == 1
 
 
+def test_a_part_of_the_workers_is_not_well(fleet: LocalFleet, capsys: Captured) -> None:
+    """With one of two routers away, what is known is printed, used, and not called well; notes are printed too."""
+    listed = [fleet.worker_urls[0], 7]
+    fleet.router.behave(Behaviour.answer(body=json.dumps({"workers": listed})), path="/workers")
+    with LocalFleet(workers=1) as other:
+        other.router.kill()
+        words = ["--router-url", fleet.router_url, "--router-url", other.router_url, "--timeout", "30"]
+        assert main(["workers", *words]) == 1
+        printed = capsys.readouterr()
+        assert fleet.worker_urls[0] in printed.out
+        assert "\nnote: " in printed.out
+        assert other.router_url in printed.err
+        assert main(["abort", "rid-0", *words]) == 1
+        printed = capsys.readouterr()
+        assert f"ACCEPTED  {fleet.worker_urls[0]}" in printed.out
+        assert "\nnote: " in printed.out
+        assert f"\nerror: the workers of {other.router_url} cannot be learned" in printed.out
+        assert main(["watch", "--once", "--router-url", other.router_url]) == 3
+        assert other.router_url in capsys.readouterr().err
+
+
 def test_watch_once_prints_the_loads(fleet: LocalFleet, capsys: Captured) -> None:
     """`watch --once` prints each worker's load and ends; a load that cannot be read is status 1 and no number."""
     fleet.workers[0].start_generation()

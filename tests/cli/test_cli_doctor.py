@@ -123,6 +123,30 @@ def test_a_router_that_is_none(examine: Examine) -> None:
         assert main(["doctor", "-q", "--router-url", worker.url]) == 0
 
 
+def test_what_a_listing_says_is_told(fleet: LocalFleet, examine: Examine) -> None:
+    """A worker that HTTP cannot reach is a problem; one listed as unhealthy and an entry without URL are notes."""
+    listed = [
+        {"url": fleet.worker_urls[0], "is_healthy": False},
+        {"url": "grpc://127.0.0.1:9", "is_healthy": True},
+        {"id": "no url"},
+    ]
+    fleet.router.behave(Behaviour.answer(body=json.dumps({"workers": listed})), path="/workers")
+    status, found = examine(fleet)
+    assert status == 1
+    assert [one["level"] for one in found[f"worker {fleet.worker_urls[0]}"]] == ["note", "ok"]
+    assert [one["level"] for one in found["worker grpc://127.0.0.1:9"]] == ["problem"]
+    assert "--worker-url" in found["worker grpc://127.0.0.1:9"][0]["advice"]
+    assert [one["level"] for one in found["listing"]] == ["note"]
+
+
+def test_a_worker_that_does_not_answer_is_a_problem(fleet: LocalFleet, examine: Examine) -> None:
+    """A worker that takes the call and cuts it is named."""
+    fleet.workers[1].behave(Behaviour.reset())
+    status, found = examine(fleet)
+    assert status == 1
+    assert [one["level"] for one in found[f"worker {fleet.worker_urls[1]}"]] == ["problem"]
+
+
 def test_an_agent_server_alone_can_be_examined(fleet: LocalFleet, capsys: Captured) -> None:
     """Without a router only the agent server is looked at."""
     assert main(["doctor", "--agent-server-url", fleet.agent_url or ""]) == 0

@@ -15,6 +15,13 @@ from abort_sync.cli._settings import make_client, read_keys
 URL = "http://127.0.0.1:9"
 
 
+class Terminal(io.StringIO):
+    """A standard input that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_help_lists_every_exit_status_and_variable(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` ends well and documents the exit status and the environment."""
     assert main(["--help"]) == 0
@@ -117,10 +124,6 @@ def test_a_dash_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal `-` asks without showing what is typed."""
     asked = []
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     def getpass(prompt: str) -> str:
         asked.append(prompt)
         return "typed"
@@ -148,6 +151,20 @@ def test_a_bad_key_is_never_shown(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["workers", "--router-url", URL, "--router-key-file", str(file)]) == 2
     printed = capsys.readouterr()
     assert "sesame" not in printed.out + printed.err
+
+
+def test_no_answer_to_the_question_for_a_key_is_misuse(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-D in place of a key sends nothing."""
+
+    def getpass(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", getpass)
+    assert main(["workers", "--router-url", URL, "--router-key-file", "-"]) == 2
+    assert "--router-key-file -: no key was given" in capsys.readouterr().err
 
 
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,11 @@ class Answer:
         return "html" in kind or self.body.lstrip()[:15].lower().startswith((b"<!doctype", b"<html"))
 
 
+def readable(text: str, longest: int) -> str:
+    """Return foreign text on one line, without control characters and not longer than that; scrub it first: a cut key is none."""
+    return " ".join("".join(ch if ch.isprintable() else " " for ch in text).split())[:longest]
+
+
 class NotJson(ValueError):
     """The text is no JSON that is worth reading."""
 

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
-from ._answer import Answer, Order
+from ._answer import Answer, Order, readable
 from ._config import Settings
 from ._deadline import Deadline
 from ._events import AttemptEvent, Event
@@ -65,7 +65,7 @@ class Tries:
             error = "the deadline came before anything was sent"
         else:
             decisive = len(statuses) - 1 - statuses[::-1].index(status) if status in statuses else -1
-            error = explain(self.answers[decisive], status, self.key_hint)
+            error = explain(self.answers[decisive], status, self.key_hint, scrub)
         answers = self.answers[: len(self.statuses)]
         whole = [answer.status for answer in answers if answer.is_whole]
         end = time.monotonic() if line is not None else self.ended
@@ -191,6 +191,8 @@ class Call:
             return answer
         tries.line = line
         answer = self._transport.attempt(order, line, limit)
+        if answer.error is not None:
+            answer = replace(answer, error=readable(self.scrub(answer.error), 300))
         tries.answers.append(answer)
         tries.statuses.append(tries.judge(answer))
         tries.ended = time.monotonic()

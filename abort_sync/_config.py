@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -12,6 +13,7 @@ from ._errors import ConfigurationError
 from ._events import OnEvent
 from ._urls import Url, clean_url
 
+_IN_HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&quot;", ord("'"): "&#x27;"}
 MAX_SECONDS = 7 * 86_400.0
 Urls = Union[str, Iterable[str], None]
 
@@ -82,10 +84,11 @@ class Keys:
         return f"Keys({shown})"
 
     def scrub(self, text: str) -> str:
-        """Return the text with every key in it, as it is or percent-encoded, replaced by ``***``."""
-        values = {getattr(self, one.name) for one in fields(self)} - {None}
-        for value in sorted((v for key in values for v in (key, quote(key, safe=""))), key=len, reverse=True):
-            text = text.replace(value, "***")
+        """Return the text with every key in it, as it is or encoded for a URL, JSON or HTML, replaced by ``***``."""
+        keys = {getattr(self, one.name) for one in fields(self)} - {None}
+        encoded = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1], key.translate(_IN_HTML))}
+        for form in sorted(encoded, key=len, reverse=True):
+            text = text.replace(form, "***")
         return text
 
 

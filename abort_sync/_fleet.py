@@ -79,7 +79,7 @@ class Fleet:
                 notes.append(
                     f"{mask(listing.router.text)} cannot be reached: its workers as seen {age:.0f} s ago are used ({listing.error})"
                 )
-        return [self.call.scrub(note) for note in notes]
+        return [self.call.scrub(note)[:400] for note in notes]
 
     def error(self, is_covered_ok: bool = False) -> Optional[str]:
         """Return why the workers are not all known, or None.

@@ -7,10 +7,11 @@ rids alike; 400 or 422 for a bad body; 401 without the key), and the agent serve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional
+from typing import Callable, Optional
 
-from ._answer import Answer, NotJson, read_json
+from ._answer import Answer, NotJson, read_json, readable
 from ._report import Status
+from ._urls import mask
 
 
 def judge(answer: Answer) -> Status:
@@ -62,27 +63,29 @@ def together(statuses: Sequence[Status]) -> Status:
     return answered[-1] if answered else Status.UNREACHABLE
 
 
-def explain(answer: Answer, status: Status, key_hint: str) -> Optional[str]:
+def explain(answer: Answer, status: Status, key_hint: str, scrub: Callable[[str], str] = str) -> Optional[str]:
     """Return why the status is no better, as a sentence for a person, or None.
 
     Args:
         answer: The answer.
         status: What it was judged to prove.
         key_hint: Which key the server would want, for example ``keys.worker (ABORT_SYNC_WORKER_KEY)``.
+        scrub: Takes every key out of what the server said.
     """
     if status is Status.ACCEPTED:
         return None
     if not answer.is_whole:
         return answer.error
     code = answer.status or 0
-    said = " ".join(answer.body.decode("utf-8", "replace").split())[:200]
+    said = readable(scrub(answer.body[:65_536].decode("utf-8", "replace")), 200)
     said = f", the server said: {said}" if said and not answer.is_html else ""
     if status is Status.REFUSED:
         return f"HTTP {code}: the server wants another key, set {key_hint}{said}"
     if status is Status.UNSUPPORTED:
         return f"HTTP {code}: this server has no such route; is the URL that of an SGLang server or agent server?{said}"
     if 300 <= code < 400:
-        return f"HTTP {code}: redirected to {answer.header('location') or 'nowhere'}, not followed; use the server's own URL"
+        where = readable(scrub(mask(answer.header("location") or "nowhere")), 200)
+        return f"HTTP {code}: redirected to {where}, not followed; use the server's own URL"
     if answer.is_html:
         return f"HTTP {code} with a web page: something other than the server answered (a portal or a proxy?)"
     if 200 <= code < 300:

@@ -311,4 +311,6 @@ def _phrase(why: Optional[BaseException]) -> str:
         if isinstance(one, http.client.BadStatusLine):
             return f"no HTTP came back: {one.line}"
     inner = chain[-1] if chain else None
+    if isinstance(inner, ValueError) and not isinstance(inner, UnicodeError):
+        return "what came back is no HTTP"  # such a text quotes it, escaped, and a key in it would not be recognised
     return f"{type(inner).__name__}: {inner}"

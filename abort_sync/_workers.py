@@ -23,6 +23,8 @@ from ._urls import Url, clean_url, is_wildcard, mask
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 """The longest listing that is read: some ten thousand workers with all their details."""
+MAX_WORKERS = 20_000
+"""The most entries of a listing that are used."""
 _NO_ROUTE = (404, 405)
 _NOTES_SHOWN = 20
 
@@ -165,7 +167,7 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
     if status is not Status.ACCEPTED:
         listing.is_refused = status is Status.REFUSED
         listing.is_reachable = status in (Status.REFUSED, Status.REJECTED) and (answer.status or 0) < 500
-        why = explain(answer, status, tries.key_hint)
+        why = explain(answer, status, tries.key_hint, call.scrub)
         listing.error = f"the workers of {shown} cannot be learned: {why}"
         return
     try:
@@ -176,7 +178,9 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
     listing.dialect = dialect
     listing.notes = []
     workers: dict[str, Worker] = {}
-    for entry in entries:
+    if len(entries) > MAX_WORKERS:
+        listing.error = f"{shown} lists {len(entries)} entries: only the first {MAX_WORKERS} are used"
+    for entry in entries[:MAX_WORKERS]:
         try:
             worker = _read_entry(entry)
             worker = _placed(worker, listing, call.settings.rewrite_local_urls)
@@ -214,7 +218,9 @@ def _read_entry(entry: Any) -> Worker:
         raise ValueError(f"its url is {'missing' if url is None else 'no string'} ({type(entry).__name__})")
     scheme = url.strip().partition("://")[0].lower() if "://" in url else "http"
     kind = details.get("worker_type")
-    plain = Worker(url, kind=kind if isinstance(kind, str) else None, is_healthy=_health(details))
+    plain = Worker(
+        url, kind=kind if isinstance(kind, str) and kind.isprintable() and len(kind) <= 64 else None, is_healthy=_health(details)
+    )
     if scheme in ("grpc", "grpcs", "ipc"):
         if not isinstance(control, str):
             return replace(plain, url=_safe(url), connection=scheme)
@@ -224,7 +230,7 @@ def _read_entry(entry: Any) -> Worker:
 
 def _safe(url: str) -> str:
     if not url.isprintable() or len(url) > 2048:
-        raise ValueError(f"the worker URL {url[:80]!r} is not usable")
+        raise ValueError(f"the worker URL {mask(url)[:80]!r} is not usable")
     return url.strip().rstrip("/")
 
 
@@ -249,4 +255,4 @@ def _placed(worker: Worker, listing: Listing, may_rewrite: bool) -> Worker:
 
 
 def _note(listing: Listing, text: str) -> None:
-    listing.notes.append(text[:400])
+    listing.notes.append(text)

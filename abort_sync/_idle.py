@@ -55,20 +55,27 @@ class Watched:
         """Whether the next visit aborts first: at first, and whenever work may be left."""
         return self.visits == 0 or self.load is None or self.load.remaining > 0
 
-    def note(self, visit: Visit) -> None:
+    def note(self, visit: Visit, is_proof: bool = True) -> None:
         """Take what a visit brought.
 
-        A reading without work counts only if the server made it after the one before it: two snapshots with the same stamps are
-        one reading.
+        A reading without work counts only if the server made it after every one before it: two snapshots with the same stamps
+        are one reading, also where another visit or an unreadable load lies between them.
+
+        Args:
+            visit: What it brought.
+            is_proof: Whether nobody was sending new requests any more when the visit began.
         """
         self.visits += 1
         self.load = visit.load
         self.finals = self.finals + 1 if visit.is_final else 0
-        if visit.load is None or visit.load.remaining:
+        stamps = visit.load.stamps if visit.load is not None else ()
+        is_newer = all(new > old for new, old in zip(stamps, self._stamps))
+        if visit.load is None or visit.load.remaining or not is_proof:
             self.zeros = 0
-        elif self.zeros == 0 or not visit.load.stamps or all(new > old for new, old in zip(visit.load.stamps, self._stamps)):
+        elif is_newer:
             self.zeros += 1
-            self._stamps = visit.load.stamps
+        if stamps and is_newer:
+            self._stamps = stamps
 
     def is_settled(self, settle: int) -> bool:
         """Whether nothing more is to be learned from it: idle, or past help."""
@@ -102,18 +109,15 @@ class Watch:
         poll_s: Seconds between two visits at one worker, and between two listings.
         settle: How many readings without work in a row make a worker idle.
         by_url: Each worker, by its URL.
+        is_quiet: Whether nobody is sending new requests any more; only what is read from then on is taken for proof.
         is_reached: Whether the goal is reached.
     """
 
     poll_s: float
     settle: int
     by_url: dict[str, Watched] = field(default_factory=dict)
+    is_quiet: bool = False
     is_reached: bool = False
-
-    def forget_zeros(self) -> None:
-        """Take no earlier reading for proof any more."""
-        for one in list(self.by_url.values()):
-            one.zeros = 0
 
 
 def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool]) -> Generator[Step, None, None]:
@@ -125,20 +129,15 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
         is_producing: Whether somebody may still be sending new requests; while so, no reading is taken for proof.
     """
     number = 0
-    was_producing = False
     listed = workers.given_workers()
     while True:
+        watch.is_quiet = not is_producing()
         new = [Watched(one) for one in listed if one.url not in watch.by_url]
         for one in new:
             watch.by_url[one.worker.url] = one
         if new:
             yield Spawn([_visit_again_and_again(workers, watch, one) for one in new])
-        if is_producing():
-            was_producing = True
-        elif was_producing:
-            was_producing = False
-            watch.forget_zeros()
-        elif number and not new and all(one.is_settled(watch.settle) for one in watch.by_url.values()):
+        if watch.is_quiet and number and not new and all(one.is_settled(watch.settle) for one in watch.by_url.values()):
             watch.is_reached = True
         if number:
             workers.round_ended(number)
@@ -151,10 +150,11 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
 
 def _visit_again_and_again(workers: Workers, watch: Watch, one: Watched) -> Generator[Step, None, None]:
     while not watch.is_reached and workers.left() > _SHORTEST_VISIT_S:
+        was_quiet = watch.is_quiet  # before the look: what is read while others send proves nothing, however late it comes back
         visit = yield from workers.visit(one)
         if watch.is_reached:
             return  # this visit may have been cut by the end of the call
-        one.note(visit)
+        one.note(visit, was_quiet)
         if one.finals >= max(2, watch.settle):
             return
         yield watch.poll_s

@@ -177,6 +177,8 @@ class IdleSweep:
             return replace(plain, error=why)
         if watched.load.remaining == 0:
             why = f"it reported no work {watched.zeros} times, and the deadline came before the reading was confirmed"
+            if not self.watch.is_quiet:
+                why = "it reported no work, but the deadline came before the agents were quiet: they may still send new requests"
             return replace(plain, error=why)
         if self.rids != (None,) and not self.fleet.call.settings.exclusive:
             why = f"accepted, but {watched.load.remaining} requests run there, and the engine does not say whose (exclusive=False)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ SLOTS = 16  # requests that one engine decodes at a time; more wait
 ARGUMENTS = f"""
     --device cpu --dtype float32 --attention-backend torch_native --sampling-backend pytorch --grammar-backend none
     --disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --sleep-on-idle
-    --max-total-tokens 1000000 --log-level-http warning --max-running-requests {SLOTS} --context-length 131072 --mem-fraction-static 0.5
+    --max-total-tokens 500000 --log-level-http warning --max-running-requests {SLOTS} --context-length 131072 --mem-fraction-static 0.5
 """
 
 
@@ -111,6 +112,15 @@ class Router(Program):
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a free port that no other program is given while ours, seconds later, has not bound it yet.
+
+    Ports below 32768 are not handed out by the kernel; one of those would be the next test server's.
+    """
+    ports = random.Random()
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", ports.randrange(20_000, 32_000)))
+            except OSError:
+                continue  # somebody has it
+            return probe.getsockname()[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 
@@ -16,21 +15,22 @@ from .traffic import Generation
 
 
 class Producer:
-    """Sends new generations to some engines all the time, as agents do that nobody has told to stop."""
+    """Sends new generations to an engine all the time, as agents do that nobody has told to stop."""
 
-    def __init__(self, urls, prefix: str = "new") -> None:
+    def __init__(self, url: str) -> None:
         self.generations: list[Generation] = []
+        self._url = url
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(urls, prefix))
+        self._thread = threading.Thread(target=self._run)
 
-    def _run(self, urls, prefix) -> None:
-        for number in itertools.count():
-            self.generations += [Generation(url, f"{prefix}-{number:05d}") for url in urls]
-            if self._stop.wait(0.02):
-                return
+    def _run(self) -> None:
+        while not self._stop.wait(0.02):
+            self.generations.append(Generation(self._url, f"new-{len(self.generations):05d}"))
 
     def __enter__(self) -> Producer:
         self._thread.start()
+        while not traffic.load(self._url).get("num_used_tokens"):
+            time.sleep(0.01)
         return self
 
     def __exit__(self, *exc_info) -> None:
@@ -75,14 +75,18 @@ def test_until_idle_ends_idle_with_everything_aborted(client, engines):
 
 def test_while_new_requests_keep_coming_it_ends_busy_and_idle_once_they_stop(client, engines):
     """An engine that is fed is never called idle: back at the deadline with BUSY and what remains; IDLE after the feeding."""
-    with Producer(engines[:1]) as producer:
-        traffic.wait_for(engines[0])
-        report = client.abort_all_until_idle(timeout_s=4.0)
-
-        assert not report.ok
-        assert statuses(report) == {engines[0]: Status.BUSY, engines[1]: Status.IDLE}, str(report)
-        assert [one.remaining > 0 for one in report.outcomes if one.target == engines[0]] == [True]
-        assert report.elapsed_s < 4.5
+    fed = AbortClient(worker_urls=engines[:1])
+    with Producer(engines[0]) as producer:
+        for _ in range(10):
+            report = fed.abort_all_until_idle(timeout_s=3.0)
+            assert not report.ok
+            assert report.elapsed_s < 10.0
+            if report.outcomes[0].status is Status.BUSY:
+                break
+            # The last look fell between an abort and the next request: without a second one that proves nothing.
+            assert report.outcomes[0].status is Status.UNKNOWN, str(report)
+        assert report.outcomes[0].status is Status.BUSY
+        assert report.outcomes[0].remaining > 0
 
     report = client.abort_all_until_idle(timeout_s=60.0)
 
@@ -96,7 +100,7 @@ def test_what_others_run_is_not_called_ours(router, engines, exclusive, status):
     mine, theirs = Generation(engines[0], "mine"), Generation(engines[0], "theirs")
     traffic.wait_for(engines[0], running=2)
 
-    report = AbortClient(router, exclusive=exclusive).abort_until_idle(["mine"], timeout_s=3.0)
+    report = AbortClient(router, exclusive=exclusive).abort_until_idle(["mine"], timeout_s=5.0)
 
     assert statuses(report) == {engines[0]: status, engines[1]: Status.IDLE}, str(report)
     assert is_aborted(mine.wait())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from router_matrix import Matrix
+from router_process import interpreter
 from router_programs import MILES, MODES, PROGRAMS, Program
 from router_stage import Stage, staged
 
@@ -44,8 +46,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("stage", [_pairs[one.name, mode] for one in rows], ids=names, indirect=True, scope="session")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Note each test's pair, and leave out tests for which none of this run's routers is (no skip: nothing is missing)."""
+    """Put the tests of a pair together, so that it is started once, after pytest's own order.
+
+    Tests for which none of this run's routers is are left out (not skipped: nothing is missing).
+    """
     homeless = []
     for item in items:
         callspec = getattr(item, "callspec", None)
@@ -55,8 +61,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.stash[_PAIR] = pair
             else:
                 homeless.append(item)
+    order = {id(pair): place for place, pair in enumerate(_pairs.values())}
     items[:] = [item for item in items if item not in homeless]
+    items.sort(key=lambda item: order[id(item.stash[_PAIR])] if _PAIR in item.stash else -1)
     config.hook.pytest_deselected(items=homeless)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Install what is missing before the first test: pip may take longer than a test is allowed to."""
+    real = {item.stash[_PAIR][0].name: item.stash[_PAIR][0] for item in session.items if _PAIR in item.stash}
+    real.pop(MILES.name, None)
+    if session.config.option.collectonly:
+        return
+    with ThreadPoolExecutor() as pool:
+        try:
+            list(pool.map(lambda one: interpreter(one.requirement, one.in_extra), real.values()))
+        except RuntimeError as error:
+            pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ class Matrix:
     """The worst result of each pair's tests.
 
     Args:
-        programs: The rows of this run.
+        programs: The routers of this run.
     """
 
     def __init__(self, programs: Sequence[Program]) -> None:
@@ -34,9 +34,9 @@ class Matrix:
         return self._cells.get((program.name, mode), "not run")
 
     def rows(self) -> list[list[str]]:
-        """Return the table, its head first."""
-        head = ["router", *MODES]
-        return [head, *([program.name, *(self._cell(program, mode) for mode in MODES)] for program in self._programs)]
+        """Return the table, its head first: a column for each router, since there are more modes."""
+        head = ["mode", *(program.name for program in self._programs)]
+        return [head, *([mode, *(self._cell(program, mode) for program in self._programs)] for mode in MODES)]
 
     def markdown(self) -> str:
         """Return the table as Markdown, its columns aligned."""
@@ -48,11 +48,11 @@ class Matrix:
 
 
 def parse_markdown(text: str) -> list[list[str]]:
-    """Return the rows of the first table in `text` whose first column is `router`; none if there is no such table."""
+    """Return the rows of the first table in `text` whose first column is `mode`; none if there is no such table."""
     rows: list[list[str]] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.strip().startswith("|") and (rows or cells[0] == "router"):
+        if line.strip().startswith("|") and (rows or cells[0] == "mode"):
             if set(cells[0]) != {"-"}:
                 rows.append(cells)
         elif rows:

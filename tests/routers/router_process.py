@@ -13,6 +13,7 @@ import threading
 import time
 import venv
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -50,19 +51,29 @@ def interpreter(requirement: str, in_extra: bool) -> str:
 
     Several versions of sglang-router cannot share a venv. The directory is `ABORT_SYNC_ROUTER_DIR`, or
     `.tox/router-cache` in the repository.
+
+    Raises:
+        RuntimeError: It is not installed, or cannot be; the text says what to do or what pip said.
     """
     if in_extra:
+        name, _, version = requirement.partition("==")
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found = "missing"
+        if found != version:
+            raise RuntimeError(f"{requirement} is wanted, but it is {found}: install the extra `routers`")
         return sys.executable
     cache = Path(os.environ.get("ABORT_SYNC_ROUTER_DIR") or REPOSITORY / ".tox" / "router-cache").resolve()
-    home = cache / requirement
+    home = cache / f"{requirement}-python{sys.version_info.major}.{sys.version_info.minor}"
     python = home / "bin" / "python"
     done = home / "installed"
     if not done.exists():
         venv.create(home, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
-        # With the project's own `install` in reach of PYTHONPATH, pip could take something for installed already.
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        subprocess.run([*pip, requirement], check=True, env=environment)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        result = subprocess.run([*pip, "--only-binary", ":all:", requirement], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise RuntimeError(f"pip could not install {requirement}:\n{result.stderr}")
         done.touch()
     return str(python)
 

@@ -13,7 +13,7 @@ ROUTER_KEY = "sk-router-test"
 ADMIN_KEY = "adm-secret-test"
 USER_KEY = "usr-secret-test"
 
-# The columns of the matrix, in order, and what each one means.
+# The rows of the matrix, in order, and what each one means.
 MODES: dict[str, str] = {
     "plain": "three workers given at the start",
     "data-parallel": "two servers of two ranks each, listed as `url@rank`",
@@ -31,7 +31,7 @@ MODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Program:
-    """One row of the matrix: a router program and how it differs from the others."""
+    """One column of the matrix: a router program and how it differs from the others."""
 
     name: str
     requirement: str
@@ -134,4 +134,4 @@ MILES = Program(
     lists_kind=False,
 )
 
-ROWS = (*PROGRAMS, MILES)
+ALL = (*PROGRAMS, MILES)

@@ -31,8 +31,8 @@ class Stage:
     """A running router and its workers.
 
     Attributes:
-        program: The row of the matrix.
-        mode: Its column.
+        program: Which router.
+        mode: Which of `MODES`.
         url: The router's base URL.
         fleet: The workers; the fleet's own router and its URL play no part.
         by_url: The workers by the URL that the router was given.

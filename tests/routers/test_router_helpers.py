@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import requests
 from miles_router import MilesRouter
 from router_matrix import Matrix, parse_markdown
 from router_process import REPOSITORY, OutsideRecorder, RouterProcess, interpreter, wait_until
-from router_programs import MILES, MODES, PROGRAMS, ROWS, Program
+from router_programs import ALL, MILES, MODES, PROGRAMS, Program
 
 from abort_sync.testing import LocalFleet
 
@@ -99,7 +100,7 @@ def test_a_router_that_calls_the_outside_is_caught(tmp_path: Path) -> None:
     """A request of the router's process to another host ends at the recorder, and is known by its first line."""
     outside = OutsideRecorder()
     code = "import urllib.request as u; u.urlopen('http://192.0.2.1/model')"
-    process = RouterProcess(interpreter("", True), ["-c", code], tmp_path / "log", outside)
+    process = RouterProcess(sys.executable, ["-c", code], tmp_path / "log", outside)
     try:
         wait_until(lambda: process.exit_code is not None, "the process ended")
     finally:
@@ -117,7 +118,7 @@ def test_a_router_is_killed_with_its_children(tmp_path: Path) -> None:
     child = "import os,sys,time; open(sys.argv[1] + '.new', 'w').write(str(os.getpid())); "
     child += "os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(600)"
     code = "import subprocess,sys; subprocess.run([sys.executable, '-c', sys.argv[1], sys.argv[2]])"
-    process = RouterProcess(interpreter("", True), ["-c", code, child, str(pid_file)], tmp_path / "log", outside)
+    process = RouterProcess(sys.executable, ["-c", code, child, str(pid_file)], tmp_path / "log", outside)
     try:
         wait_until(pid_file.exists, "the child runs")
     finally:
@@ -139,22 +140,20 @@ def test_the_worst_result_of_a_pair_stands_in_the_table() -> None:
     ):
         matrix.record(router, mode, passed)
 
-    head, first, miles = parse_markdown(f"# Page\n\ntext | text\n\n{matrix.markdown()}\nmore")
+    head, *rows = parse_markdown(f"# Page\n\ntext | text\n\n{matrix.markdown()}\nmore")
 
-    assert head == ["router", *MODES]
-    assert dict(zip(head, first)) == {
-        **dict.fromkeys(MODES, "not run"),
-        "router": PROGRAMS[0].name,
-        "plain": "failed",
-        "control keys": "not offered",
-    }
-    assert (miles[0], miles[1], miles[2]) == (MILES.name, "passed", "not offered")
+    assert head == ["mode", PROGRAMS[0].name, MILES.name]
+    assert [mode for mode, *_ in rows] == list(MODES)
+    cells = {mode: tuple(rest) for mode, *rest in rows}
+    assert cells["plain"] == ("failed", "passed")
+    assert cells["changing"] == ("not run", "not run")
+    assert cells["data-parallel"] == ("not run", "not offered")
+    assert cells["control keys"] == ("not offered", "not offered")
 
 
 def test_the_readme_shows_every_router_and_mode() -> None:
-    """The README's table has the rows and columns of these tests, and claims no mode that a router does not offer."""
+    """The README's table has the routers and modes of these tests, and claims no mode that a router does not offer."""
     head, *rows = parse_markdown((REPOSITORY / "README.md").read_text("utf-8"))
 
-    expected = [["not offered" if mode in one.not_offered else "passed" for mode in MODES] for one in ROWS]
-    assert head == ["router", *MODES]
-    assert rows == [[one.name, *cells] for one, cells in zip(ROWS, expected)]
+    assert head == ["mode", *(one.name for one in ALL)]
+    assert rows == [[mode, *("not offered" if mode in one.not_offered else "passed" for one in ALL)] for mode in MODES]

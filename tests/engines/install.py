@@ -74,41 +74,45 @@ def install() -> None:
     wanted = hashlib.sha256(recipe).hexdigest()
     place, marker = directory(), directory() / "complete"
     place.mkdir(parents=True, exist_ok=True)
+    # Of two runs at once the second waits. The processes below inherit the lock, so they keep it if this one is killed.
     with (place / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: the second waits and finds it done
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if marker.exists() and marker.read_text() == wanted:
             return
         marker.unlink(missing_ok=True)
-        shutil.rmtree(place / "venv", ignore_errors=True)
-        shutil.rmtree(model(), ignore_errors=True)
-        _packages(place / "venv")
-        _run(str(python()), str(INSIDE / "make_model.py"), str(model()), env=environment(place))
+        for part in (place / "venv", model()):
+            shutil.rmtree(part, ignore_errors=True)
+        lock_file = lock.fileno()
+        _run(lock_file, [sys.executable, "-m", "venv", str(place / "venv")])
+        _packages(lock_file)
+        _run(lock_file, [str(python()), str(INSIDE / "make_model.py"), str(model())], env=environment(place))
         marker.write_text(wanted)
 
 
-def _packages(venv: Path) -> None:
-    """Fill a virtual environment: torch and the rest by two processes at once, for unpacking takes a core each."""
-    _run(sys.executable, "-m", "venv", str(venv))
+def _packages(lock_file: int) -> None:
+    """Install torch and the rest by two processes at once: unpacking takes a core each."""
     pip = [str(python()), "-m", "pip", "--disable-pip-version-check", "install", "-qq", "--no-compile", "--no-deps"]
-    rest = subprocess.Popen([*pip, "-r", str(REQUIREMENTS)])
+    env = {name: value for name, value in os.environ.items() if name != "PIP_QUIET"}  # quieter than -qq hides the errors
+    pips = [subprocess.Popen([*pip, *what], env=env, pass_fds=[lock_file]) for what in ([TORCH], ["-r", str(REQUIREMENTS)])]
     try:
-        _run(*pip, TORCH)
-    except CannotInstall as error:
-        rest.kill()
+        torch, rest = (one.wait() for one in pips)
+    finally:
+        for one in pips:
+            one.kill()
+            one.wait()
+    if torch:
         raise CannotInstall(
             f"the engine tests need a CPU build of torch, and pip cannot install {TORCH}; "
             "let PIP_FIND_LINKS name a directory that has its wheel"
-        ) from error
-    finally:
-        rest.wait()
-    if rest.returncode:
-        raise CannotInstall(f"pip could not install {REQUIREMENTS} (exit status {rest.returncode})")
+        )
+    if rest:
+        raise CannotInstall(f"pip could not install {REQUIREMENTS} (exit status {rest})")
 
 
-def _run(*command: str, env: dict[str, str] | None = None) -> None:
-    done = subprocess.run(command, env=env, check=False)
-    if done.returncode:
-        raise CannotInstall(f"{' '.join(command)} ended with exit status {done.returncode}")
+def _run(lock_file: int, command: list[str], env: dict[str, str] | None = None) -> None:
+    status = subprocess.run(command, env=env, pass_fds=[lock_file], check=False).returncode
+    if status:
+        raise CannotInstall(f"{' '.join(command)} ended with exit status {status}")
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ class Engine(Program):
             **install.environment(directory),
             "SGLANG_DISTRIBUTED_INIT_METHOD_OVERRIDE": f"file://{directory}/dist-{self.port}",
             "GLOO_SOCKET_IFNAME": "lo",
+            "TMPDIR": str(directory),
         }
         program = [str(install.python()), str(install.INSIDE / "serve.py"), "--model-path", str(install.model())]
         address = ["--host", "127.0.0.1", "--port", str(self.port)]

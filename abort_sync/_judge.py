@@ -21,7 +21,7 @@ def judge(answer: Answer) -> Status:
     status = answer.status or 0
     if status == 200:
         return Status.UNKNOWN if answer.is_html else Status.ACCEPTED
-    if 200 <= status < 300:
+    if status < 300:  # neither yes nor no
         return Status.UNKNOWN
     if status in (401, 403):
         return Status.REFUSED
@@ -88,6 +88,6 @@ def explain(answer: Answer, status: Status, key_hint: str, scrub: Callable[[str]
         return f"HTTP {code}: redirected to {where}, not followed; use the server's own URL"
     if answer.is_html:
         return f"HTTP {code} with a web page: something other than the server answered (a portal or a proxy?)"
-    if 200 <= code < 300:
+    if code < 300:
         return f"HTTP {code}: no clear yes{said}" if code != 200 else f"HTTP 200, but not the answer to this request{said}"
     return f"HTTP {code}{said}"

@@ -83,7 +83,7 @@ class Fleet:
         self.events = sorted(events, key=lambda one: one.at)
         self.given, self.settle, self.quiet_s, self._luck = given, settle, quiet_s, luck
         self.steps = Steps(self.happen)
-        self.last_listing: tuple[str, ...] = ()
+        self.last_listing: tuple[str, ...] | None = None
         self.rounds = 0
 
     def happen(self, now: float) -> None:
@@ -199,6 +199,7 @@ def check_safe(fleet: Fleet, watch: Watch, has_ended: bool, settle: int) -> None
         return
     now = fleet.steps.now
     assert now >= fleet.quiet_s, "nothing counts as idle while somebody is producing"
+    assert fleet.last_listing is not None, "nothing is idle before the routers were asked once"
     for name in fleet.last_listing:
         engine = fleet.engines[name]
         assert name in watch.by_url, f"{name} is listed and was never visited"
@@ -219,7 +220,7 @@ def test_idle_is_said_when_it_is_quiet(events: list[Event], given: str, settle: 
     assert has_ended
     assert watch.is_reached
     assert fleet.steps.now < max(quiet_s, 2.0) + (settle + 4) * (POLL_S + LISTING_S)
-    assert not [one for name in fleet.last_listing for one in fleet.engines[name].running(fleet.steps.now) if one.came < 2.0 - 4 * POLL_S]
+    assert not [one for name in fleet.last_listing or () for one in fleet.engines[name].running(fleet.steps.now) if one.came < 2.0 - 4 * POLL_S]
 
 
 @pytest.mark.parametrize("settle", [1, 2, 5])

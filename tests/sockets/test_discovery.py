@@ -1,0 +1,333 @@
+"""Finding the workers: each server once, the odd ones named, and nothing aborted by luck."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+
+import pytest
+from scripted import Act, Scripted, answer, closed_port, json_answer, listing, reset
+
+from abort_sync import AbortClient, ConfigurationError, Keys, Limits, RouterError, RouterRefusedError, Status
+from abort_sync.testing import Behaviour, LocalFleet
+
+
+def discovered(content: Any, **settings: Any) -> tuple[list[str], tuple[str, ...]]:
+    """Return the URLs of the workers that a listing gives, and the notes."""
+    with Scripted(routes={"/workers": json_answer(content)}) as router:
+        found = AbortClient(router.url, timeout_s=30.0, **settings).discover()
+    assert [one.error for one in found.routers] == [None]
+    return [one.url for one in found.workers], found.notes
+
+
+@pytest.mark.parametrize(
+    ("entries", "urls"),
+    [
+        (["http://h:1@0", "http://h:1@1", "http://h:1@17"], ["http://h:1"]),
+        (["http://[fd00::1]:5@3", "http://[fd00::1]:5@4/"], ["http://[fd00::1]:5"]),
+        ([{"url": "http://h:1@0", "dp_base_url": "http://h:2"}], ["http://h:2"]),
+        ([{"url": "http://h:1@0", "base_url": "http://h:3/", "dp_base_url": None}], ["http://h:3"]),
+        ([{"url": "http://h:1", "dp_base_url": "http://h:2", "base_url": "http://h:3"}], ["http://h:2"]),
+        (["http://u:pw@h:1@2", "http://u:pw@h:1"], ["http://u:pw@h:1"]),
+        (["http://h:1", "http://h:1/", "h:1", " http://h:1\n", "HTTP://H:1", "http://h:1/v1", "http://h:1//v1/"], ["http://h:1"]),
+        (["http://h", "http://h:80", "https://h", "https://h:443"], ["http://h", "https://h"]),
+        (["fd00::1:30000", "fd00:1:2:3:4:5:6:7", "http://[fd00::1]:30000"], ["http://[fd00::1]:30000", "http://[fd00:1:2:3:4:5:6:7]"]),
+        (["http://localhost:1", "http://127.0.0.1:1"], ["http://localhost:1", "http://127.0.0.1:1"]),
+        (["http://h//a//b/", "http://h/a/b"], ["http://h/a/b"]),
+        ([{"url": "http://b:1", "is_healthy": False}, {"url": "http://a:1", "status": "draining"}], ["http://b:1", "http://a:1"]),
+        ([{"url": "http://p:1", "worker_type": "prefill"}, {"url": "http://d:1", "worker_type": "decode"}], ["http://p:1", "http://d:1"]),
+        ([{"url": "grpc://h:1"}, {"url": "ipc:///tmp/x/"}, {"url": "GRPCS://h:2"}], ["grpc://h:1", "ipc:///tmp/x", "GRPCS://h:2"]),
+        ([{"url": "grpc://h:1", "labels": {"rl.control_url": "http://h:2/"}}], ["http://h:2"]),
+        ([{"url": "http://h:1", "labels": None}, {"url": "http://h:2", "labels": {"rl.control_url": 7}}], ["http://h:1", "http://h:2"]),
+    ],
+)
+def test_a_listing_is_cleaned(entries: list[Any], urls: list[str]) -> None:
+    """Ranks, slashes, missing schemes and duplicates come to one worker a server, in the order listed; health leaves nobody out."""
+    assert discovered({"workers": entries})[0] == urls
+    assert discovered({"urls": entries})[0] == urls
+    assert discovered(entries)[0] == urls
+
+
+def test_entries_that_cannot_be_used_are_noted_and_the_rest_is_used() -> None:
+    """Numbers, null, empty and impossible URLs are each named in a note; the valid entries are workers."""
+    odd = [7, None, {}, {"url": None}, {"url": ""}, {"url": 3}, [], "", " ", "ftp://h", "http://", "http://h:99999", "http://h:0", "http://h/?a=b"]
+    odd += ["fd00::1:3000", "http://0.0.0.3:1", "http://a b", "http://h:1@", f"http://{'x' * 70}.y", "http://" + "h" * 3000, "://h", "/h"]
+    urls, notes = discovered({"workers": [*odd[:10], "h:1", *odd[10:], "h:2"]})
+
+    assert urls[:1] + urls[-1:] == ["http://h:1", "http://h:2"]
+    assert set(urls) <= {"http://h:1", "http://h:2"}
+    assert len(notes) == 21
+    assert notes[-1].startswith(f"and {len(odd) - 20} more notes")
+    assert all("cannot be used" in note and len(note) <= 400 for note in notes[:20])
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        *(json_answer(one) for one in (None, {}, 7, "x", True, [1, 2], [None], {"workers": None}, {"workers": {}}, {"workers": "http://h"})),
+        *(answer(200, body) for body in (b"", b"{", b'{"workers": [{"url": ', b'{"workers": ["\xff\xfe"]}', b"OK", b"<html></html>")),
+        answer(200, "[]", "content-type: text/html"),
+        answer(200, '{"workers": []}', length=100),
+        answer(204),
+        answer(206, '{"workers": []}'),
+        answer(302, "", "location: /login"),
+    ],
+)
+def test_what_is_no_listing_is_one_clear_error(act: Act) -> None:
+    """Null, cut-off JSON, invalid UTF-8, a page: a RouterError that names the URL; nothing is sent to anybody."""
+    with Scripted(routes={"/workers": act}) as router:
+        client = AbortClient(router.url, limits=Limits(attempts=1), timeout_s=30.0)
+        with pytest.raises(RouterError, match=router.url):
+            client.workers()
+        report = client.abort_request("rid-1")
+
+    assert (report.ok, report.outcomes) == (False, ())
+    assert router.url in str(report.error)
+    assert router.targets == ["GET /workers"] * 2
+
+
+def test_an_older_dialect_is_asked_for_before_a_server_is_believed() -> None:
+    """404 or 405 on ``/workers`` from a router that passes the rest on to one worker: every worker is aborted, the router is not."""
+    with LocalFleet(workers=3) as fleet:
+        for first in (answer(404), answer(405), answer(500), json_answer({"detail": "Not Found"}, 404)):
+            routes = {"/workers": first, "/list_workers": json_answer({"urls": fleet.worker_urls})}
+            with Scripted(answer(), routes=routes) as router:
+                report = AbortClient(router.url, timeout_s=30.0).abort_request("rid-1")
+            assert [(one.target, one.via) for one in report.outcomes] == [(url, "router") for url in fleet.worker_urls]
+            assert report.ok
+            assert router.targets == ["GET /workers", "GET /list_workers"]
+
+
+def test_a_server_itself_is_aborted_directly() -> None:
+    """Where both listings are no route, the URL is a server: it gets the abort, and the outcome says ``direct``."""
+    with LocalFleet(workers=1) as fleet:
+        fleet.workers[0].start_generation("rid-1")
+        client = AbortClient(f"{fleet.worker_urls[0]}/v1/", timeout_s=30.0)
+        report = client.abort_request("rid-1")
+        assert not fleet.workers[0].running
+        assert [(one.dialect, one.workers) for one in client.discover().routers] == [("server", 1)]
+
+    assert [(one.target, one.via, one.status) for one in report.outcomes] == [(fleet.worker_urls[0], "direct", Status.ACCEPTED)]
+
+
+@pytest.mark.parametrize("code", [404, 405, 501])
+def test_a_missing_abort_route_is_a_failure_that_names_the_url(code: int) -> None:
+    """A router without listing and abort route: UNSUPPORTED, once, with its URL; never swallowed."""
+    with Scripted(answer(404), routes={"/abort_request": answer(code)}) as server:
+        report = AbortClient(server.url, timeout_s=30.0).abort_request("rid-1")
+
+    assert [(one.target, one.status, one.http_status) for one in report.failures] == [(server.url, Status.UNSUPPORTED, code)]
+    assert "no such route" in str(report.outcomes[0].error)
+    assert server.targets == ["GET /workers", "GET /list_workers", "POST /abort_request"]
+
+
+@pytest.mark.parametrize("where", ["/workers", "/list_workers"])
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refusal_is_reported_and_nothing_is_aborted_by_luck(code: int, where: str) -> None:
+    """401 and 403: which key is wanted, one attempt, and no abort at the router itself."""
+    with Scripted(answer(404), routes={where: answer(code), "/abort_request": answer()}) as router:
+        client = AbortClient(router.url, keys=Keys(router="wr0ng"), timeout_s=30.0)
+        report = client.abort_request("rid-1")
+        with pytest.raises(RouterRefusedError, match="ABORT_SYNC_ROUTER_KEY"):
+            client.workers()
+        with pytest.raises(RouterRefusedError):
+            client.wait_for_workers(1, timeout_s=60.0)
+
+    assert (report.ok, report.outcomes) == (False, ())
+    assert "keys.router (ABORT_SYNC_ROUTER_KEY)" in str(report.error)
+    assert not any(target.startswith("POST") for target in router.targets)
+    assert router.targets.count(f"GET {where}") == 3
+
+
+@pytest.mark.parametrize("code", [400, 408, 418, 429, 500, 502, 503])
+def test_a_router_in_trouble_is_never_taken_for_a_server(code: int) -> None:
+    """Any other no on the listing is an error, and no abort is sent."""
+    with Scripted(answer(code), routes={"/abort_request": answer()}) as router:
+        report = AbortClient(router.url, limits=Limits(attempts=1), timeout_s=30.0).abort_request("rid-1")
+
+    assert (report.ok, report.outcomes) == (False, ())
+    assert f"HTTP {code}" in str(report.error)
+    assert not any(target.startswith("POST") for target in router.targets)
+
+
+def test_an_empty_list_is_no_success_unless_it_is_allowed() -> None:
+    """No worker: not ok, "nothing to abort at"; ``allow_empty=True`` takes it for ok."""
+    with LocalFleet(workers=0) as fleet:
+        for client, is_ok in ((fleet.client(), False), (fleet.client(allow_empty=True), True)):
+            assert client.workers() == ()
+            for report in (client.abort_request("rid-1"), client.abort_all(), client.abort_until_idle(["rid-1"], poll_s=0.05)):
+                assert (report.ok, report.outcomes) == (is_ok, ())
+                assert is_ok or "nothing to abort at" in str(report.error)
+
+
+def test_a_dead_worker_is_reported_and_the_live_ones_are_aborted() -> None:
+    """One killed worker in the list costs only its own outcome; the listing's word on health is not believed."""
+    with LocalFleet(workers=3) as fleet:
+        fleet.workers[1].kill()
+        for worker in (fleet.workers[0], fleet.workers[2]):
+            worker.start_generation("rid-1")
+        report = fleet.client(limits=Limits(attempts=1)).abort_request("rid-1")
+        assert not fleet.workers[0].running | fleet.workers[2].running
+
+    assert [one.status for one in report.outcomes] == [Status.ACCEPTED, Status.UNREACHABLE, Status.ACCEPTED]
+    assert "connection refused" in str(report.outcomes[1].error)
+
+
+def test_workers_seen_earlier_serve_rids_when_the_router_is_gone() -> None:
+    """The last known workers get the abort, and the report says so and how old they are."""
+    with LocalFleet(workers=2) as fleet:
+        client = fleet.client(limits=Limits(attempts=1))
+        assert client.abort_request("rid-1").notes == ()
+        for trouble in (Behaviour.refuse(), Behaviour.reset(), Behaviour.answer(503), Behaviour.answer(500), Behaviour.cut_body()):
+            fleet.router.behave(trouble)
+            report = client.abort_request("rid-2")
+            assert [(one.target, one.via, one.ok) for one in report.outcomes] == [(url, "last_known", True) for url in fleet.worker_urls]
+            assert report.ok
+            assert len(report.notes) == 1
+            assert "cannot be reached: its workers as seen 0 s ago are used" in report.notes[0]
+        assert not fleet.client().abort_request("rid-2").outcomes, "another client has seen nothing"
+        fleet.router.behave(None)
+        assert {one.via for one in client.abort_request("rid-3").outcomes} == {"router"}
+
+
+def test_abort_all_never_uses_workers_seen_earlier() -> None:
+    """They may serve another job by now: without the router ``abort_all`` sends nothing, and ``workers()`` raises."""
+    with LocalFleet(workers=2) as fleet:
+        client = fleet.client(limits=Limits(attempts=1))
+        client.workers()
+        fleet.router.kill()
+        for report in (
+            client.abort_all(),
+            client.teardown(abort_all=True, until_idle=False),
+            client.abort_all_until_idle(timeout_s=0.5),
+        ):
+            assert (report.ok, report.outcomes) == (False, ())
+        with pytest.raises(RouterError):
+            client.workers()
+        assert client.abort_request("rid-1").ok, "the memory is still there"
+        assert not any(request.json["abort_all"] for worker in fleet.workers for request in worker.requests)
+
+
+@pytest.mark.parametrize("code", [400, 401, 403])
+def test_a_router_that_says_no_is_not_got_round(code: int) -> None:
+    """A router that answers, and refuses, is no router that is gone: nothing is sent to the workers seen earlier."""
+    with LocalFleet(workers=1) as fleet:
+        client = fleet.client(limits=Limits(attempts=1))
+        client.workers()
+        fleet.router.behave(Behaviour.answer(code))
+        assert client.abort_request("rid-1").outcomes == ()
+        assert fleet.workers[0].requests == ()
+
+
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A host name of this machine that does not look like this machine."""
+    original = socket.getaddrinfo
+
+    def look(host: Any, *args: Any, **kwargs: Any) -> Any:
+        return original("127.0.0.1" if host == "router.example" and not kwargs.get("flags") else host, *args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    return "router.example"
+
+
+LOCAL = ("http://127.0.0.1:{}", "localhost:{}", "http://0.0.0.0:{}/", "http://[::1]:{}", "http://[::]:{}", "http://127.0.0.1:{}@1")
+
+
+def test_a_local_url_of_a_remote_router_is_on_the_routers_host(remote: str) -> None:
+    """``127.0.0.1`` and its like mean the router's own host: rewritten, reached, and said in the notes."""
+    with Scripted(answer()) as worker, Scripted(routes=listing(*(one.format(worker.port) for one in LOCAL), "http://10.0.0.9:1")) as router:
+        url = f"http://{remote}:{router.port}"
+        client = AbortClient(url, timeout_s=30.0)
+        found = client.discover()
+        as_listed = AbortClient(url, rewrite_local_urls=False, timeout_s=30.0).discover()
+
+    assert [one.url for one in found.workers] == [f"http://{remote}:{worker.port}", "http://10.0.0.9:1"]
+    assert len(found.notes) == len(LOCAL)
+    assert all("rewrite_local_urls" in note and remote in note for note in found.notes)
+    assert len(as_listed.workers) == len(LOCAL)
+    assert as_listed.notes == ()
+
+
+def test_a_rewritten_worker_is_aborted_and_noted(remote: str) -> None:
+    """The abort goes to the rewritten URL, and the report says that it was rewritten."""
+    with Scripted(answer()) as worker, Scripted(routes=listing(worker.url)) as router:
+        report = AbortClient(f"http://{remote}:{router.port}", timeout_s=30.0).abort_request("rid-1")
+
+    assert [(one.target, one.ok) for one in report.outcomes] == [(f"http://{remote}:{worker.port}", True)]
+    assert any("rewrite_local_urls" in note for note in report.notes)
+
+
+def test_a_local_routers_loopback_workers_stay_and_only_the_wildcard_moves() -> None:
+    """A router on this machine: ``127.0.0.1`` and ``localhost`` are as good as its own host, ``0.0.0.0`` is its host."""
+    urls, notes = discovered({"workers": ["127.0.0.1:1", "localhost:1", "0.0.0.0:2"]})
+
+    assert urls == ["http://127.0.0.1:1", "http://localhost:1", "http://127.0.0.1:2"]
+    assert len(notes) == 1
+
+
+def test_all_routers_and_given_workers_are_asked_and_each_worker_once() -> None:
+    """Several routers that share a worker, and engines without a router: one abort a worker."""
+    with LocalFleet(workers=3, agent_server=False) as fleet, Scripted(answer()) as engine:
+        a, b, c = fleet.worker_urls
+        with Scripted(routes=listing(a, b)) as one, Scripted(routes=listing(b, c, engine.url)) as two:
+            args = {
+                "sglang_model_routers": {"x": ("127.0.0.1", one.port), "y": ("127.0.0.1", str(two.port)), "z": ("127.0.0.1", one.port)},
+                "rollout_external_engine_addrs": [f"127.0.0.1:{engine.port}", c],
+            }
+            report = AbortClient.from_args(args, timeout_s=30.0).abort_request("rid-1")
+
+    assert [outcome.target for outcome in report.outcomes] == [a, b, c, engine.url]
+    assert [outcome.via for outcome in report.outcomes] == ["router", "router", "given", "given"]
+    assert [len(worker.requests) for worker in fleet.workers] == [1, 1, 1]
+    assert len(engine.asked) == 1
+
+
+def test_one_dead_router_of_two_leaves_the_other_ones_workers_aborted() -> None:
+    """What can be learned is aborted; the report is not ok and names the router that could not be asked."""
+    dead = f"http://127.0.0.1:{closed_port()}"
+    with LocalFleet(workers=2) as fleet:
+        report = AbortClient([dead, fleet.router_url], limits=Limits(attempts=1)).abort_request("rid-1")
+
+    assert [one.ok for one in report.outcomes] == [True, True]
+    assert not report.ok
+    assert dead in str(report.error)
+
+
+def test_a_worker_that_http_cannot_reach_is_unsupported() -> None:
+    """gRPC workers are reported, never counted as success; one with a control URL is aborted there."""
+    with Scripted(answer()) as control:
+        entries = [{"url": "grpc://h:1"}, {"url": "grpc://h:2", "labels": {"rl.control_url": control.url}}]
+        with Scripted(routes={"/workers": json_answer({"workers": entries})}) as router:
+            client = AbortClient(router.url, timeout_s=30.0)
+            report = client.abort_request("rid-1")
+            idle = client.abort_until_idle(["rid-1"], timeout_s=1.0, poll_s=0.1)
+            loads = client.loads()
+
+    assert [(one.target, one.status, len(one.attempts)) for one in report.outcomes] == [
+        ("grpc://h:1", Status.UNSUPPORTED, 0),
+        (control.url, Status.ACCEPTED, 1),
+    ]
+    assert idle.outcomes[0].status is Status.UNSUPPORTED
+    assert loads == {"grpc://h:1": None, control.url: None}
+    assert {json.loads(one.body)["rid"] for one in control.asked if one.method == "POST"} == {"rid-1"}
+
+
+def test_registration_is_waited_for() -> None:
+    """Refused, then none, then a part, then all: ``wait_for_workers`` returns as soon as there are enough."""
+    acts = [reset, json_answer({"workers": []}), listing("h:1")["/workers"], listing("h:1", "h:2", "h:3")["/workers"]]
+    with Scripted(routes={"/workers": acts}) as router:
+        client = AbortClient(router.url, limits=Limits(attempts=1))
+        assert [one.url for one in client.wait_for_workers(2, timeout_s=60.0)] == ["http://h:1", "http://h:2", "http://h:3"]
+        assert len(router.asked) == 4
+        with pytest.raises(RouterError, match="3 of 4 workers were listed"):
+            client.wait_for_workers(4, timeout_s=0.6)
+
+
+def test_what_is_no_url_of_a_router_is_refused_before_any_packet() -> None:
+    """A client without any place to look for workers says so at once."""
+    client = AbortClient(agent_server_url="http://h:1")
+    for call in (client.workers, client.loads, client.abort_all, lambda: client.abort_request("r"), lambda: client.wait_for_workers(1)):
+        with pytest.raises(ConfigurationError, match="router_url"):
+            call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -34,6 +35,7 @@ class Tries:
         key_hint: The key that the server would want.
         judge: What an answer proves.
         skipped: Why nothing was sent, and with which status, where that was decided without sending.
+        note: What the reader of the report should know about it.
     """
 
     kind: str
@@ -48,6 +50,7 @@ class Tries:
     began: float = 0.0
     ended: float = 0.0
     line: Optional[Line] = None
+    note: Optional[str] = None
 
     def outcome(self, scrub: Callable[[str], str]) -> Outcome:
         """Return what is known now."""
@@ -62,7 +65,7 @@ class Tries:
         elif self.skipped is not None and not statuses:
             status, error = self.skipped
         elif not statuses:
-            error = "the deadline came before anything was sent"
+            error = why_unsent()
         else:
             decisive = len(statuses) - 1 - statuses[::-1].index(status) if status in statuses else -1
             error = explain(self.answers[decisive], status, self.key_hint, scrub)
@@ -79,6 +82,13 @@ class Tries:
             elapsed_s=max(0.0, end - self.began) if self.began else 0.0,
             error=scrub(error) if error else None,
         )
+
+
+def why_unsent() -> str:
+    """Return why nothing was sent, where nothing stood against it but time."""
+    if sys.is_finalizing():
+        return "the interpreter is shutting down: delivery is promised up to atexit, and nothing is sent after that"
+    return "the deadline came before anything was sent"
 
 
 def as_attempt(number: int, answer: Answer, scrub: Callable[[str], str]) -> Attempt:
@@ -112,9 +122,13 @@ class Call:
     def run(self, work: Work) -> None:
         """Run a piece of work to its end or to the deadline; the state it leaves in its objects is what counts.
 
+        While the interpreter is torn down nothing is run: threads never get their turn, and 3.13 can crash in its collector.
+
         Raises:
             BaseException: What interrupted the calling thread; everything under way has been cut.
         """
+        if sys.is_finalizing():
+            return
         self._fan_out = FanOut(work, self.deadline, self.settings.limits.threads, self._cut)
         self._fan_out.run()
 
@@ -185,9 +199,9 @@ class Call:
         if is_cut or limit.is_over:
             with self._lock:
                 self._lines.discard(line)
-            answer = Answer(error="the deadline came before anything was sent", is_sent=False)
+            answer = Answer(error=why_unsent(), is_sent=False)
             if not tries.statuses:
-                tries.skipped = tries.skipped or (Status.NOT_SENT, "the deadline came before anything was sent")
+                tries.skipped = tries.skipped or (Status.NOT_SENT, why_unsent())
             return answer
         tries.line = line
         answer = self._transport.attempt(order, line, limit)

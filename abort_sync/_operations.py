@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Sequence
 from typing import Optional
 
 from ._args import instance_ids_of
-from ._call import Call, log
+from ._call import Call, log, why_unsent
 from ._config import Settings
 from ._deadline import Deadline
 from ._errors import ConfigurationError, RouterError
@@ -120,7 +121,7 @@ class Operations:
         sweep = AbortSweep(fleet, rids)
         call.run(sweep.work())
         notes = prefix_notes([rid for rid in rids if rid is not None])
-        return self._report(call, sweep.outcomes(), fleet.error(is_covered_ok=True), notes, fleet)
+        return self._report(call, sweep.outcomes(), fleet.error(is_covered_ok=True), notes + sweep.notes(), fleet)
 
     def until_idle(self, operation: str, rids: Sequence[Optional[str]], timeout_s: float, poll_s: float, settle: int) -> Report:
         """Abort at each worker until it is idle."""
@@ -131,7 +132,7 @@ class Operations:
         sweep = self._idle_sweep(call, rids, Watch(poll_s, settle))
         call.run(sweep.work())
         notes = prefix_notes([rid for rid in rids if rid is not None])
-        return self._report(call, sweep.outcomes(), sweep.fleet.error(), notes, sweep.fleet)
+        return self._report(call, sweep.outcomes(), sweep.fleet.error(), notes + sweep.notes(), sweep.fleet)
 
     def flush(self, instance_ids: object, until_quiet: bool, timeout_s: float) -> Report:
         """Flush each instance id, all at once."""
@@ -169,7 +170,7 @@ class Operations:
             call.run(_one_after_another(_all([one.work() for one in flushes]), sweep.work()))
         error = sweep.fleet.error(is_covered_ok=not until_idle)
         outcomes = [*(one.outcome() for one in flushes), *sweep.outcomes()]
-        return self._report(call, outcomes, error, notes, sweep.fleet, sweep.outcomes())
+        return self._report(call, outcomes, error, notes + sweep.notes(), sweep.fleet, sweep.outcomes())
 
     def _idle_sweep(self, call: Call, rids: Sequence[Optional[str]], watch: Watch) -> IdleSweep:
         return IdleSweep(Fleet(call, self._last_known, may_use_last_known=None not in rids), rids, watch)
@@ -205,6 +206,7 @@ class Operations:
             is_empty = not (outcomes if worker_outcomes is None else worker_outcomes)
             if is_empty and error is None and not self._settings.allow_empty:
                 error = "nothing to abort at: no worker is listed (allow_empty=True takes that for ok)"
+        error = why_unsent() if sys.is_finalizing() else error
         scrub = call.scrub
         report = Report(
             call.operation, tuple(outcomes), error, tuple(scrub(note) for note in notes), call.elapsed_s(), self._settings.allow_empty

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
@@ -13,7 +13,7 @@ from ._fleet import Fleet
 from ._idle import Visit, Watch, Watched, until_idle
 from ._judge import together
 from ._report import Outcome, Status
-from ._worker_calls import abort_at, abort_order, abort_tries, look_at, look_tries
+from ._worker_calls import abort_at, abort_order, abort_tries, look_at, look_tries, through_gateway
 from ._workers import Listing, Worker
 
 Rids = Sequence[Optional[str]]
@@ -48,6 +48,10 @@ class AbortSweep:
             if self.tries.setdefault(one.url, tries) is tries:  # nobody else has this worker
                 works.append(abort_at(self.fleet.call, one, self.rids, tries))
         yield works
+
+    def notes(self) -> list[str]:
+        """Return what the reader should know about the aborts, each once."""
+        return _notes_of(tries for all_ in self.tries.values() for tries in all_)
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return one outcome per rid and worker, rid-major."""
@@ -114,16 +118,21 @@ class IdleSweep:
             aborts = seen.aborts = [abort_tries(worker, rid) for rid in self.rids]
             for rid, tries in zip(self.rids, aborts):
                 answer = call.exchange(abort_order(call, worker, rid), tries, None)
+                through_gateway(call, worker, rid, tries)
                 seen.began = seen.began or tries.began
                 if not answer.is_whole:
                     return Visit(None, is_final=answer.is_refused)
                 yield 0.0
-            seen.was_accepted = seen.was_accepted or all(one.statuses == [Status.ACCEPTED] for one in aborts)
+            seen.was_accepted = seen.was_accepted or all(together(one.statuses) is Status.ACCEPTED for one in aborts)
         look = seen.look = look_tries(worker)
         load, seen.path, answer = look_at(call, worker, look, seen.path)
         refused = [one for one in aborts if one.statuses and one.statuses[-1] in (Status.REFUSED, Status.UNSUPPORTED)]
         is_unreadable = load is None and answer.is_whole and (answer.status or 0) < 500
         return Visit(load, is_final=is_unreadable or (bool(refused) and (load is None or load.remaining > 0)) or answer.is_refused)
+
+    def notes(self) -> list[str]:
+        """Return what the reader should know about the aborts, each once."""
+        return _notes_of(tries for seen in self.seen.values() for tries in seen.aborts)
 
     def round_ended(self, number: int) -> None:
         """Tell about the round."""
@@ -184,3 +193,7 @@ class IdleSweep:
             why = f"accepted, but {watched.load.remaining} requests run there, and the engine does not say whose (exclusive=False)"
             return replace(plain, error=why)
         return replace(plain, status=Status.BUSY, error=f"the deadline came and {watched.load.remaining} requests are still there")
+
+
+def _notes_of(tries: Iterable[Tries]) -> list[str]:
+    return list(dict.fromkeys(one.note for one in tries if one.note is not None))

@@ -309,7 +309,7 @@ def _phrase(why: Optional[BaseException]) -> str:
         if isinstance(one, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
             return "connection closed by the server"
         if isinstance(one, http.client.BadStatusLine):
-            return f"no HTTP came back: {one.line}"
+            return f"no HTTP came back: {one}"
     inner = chain[-1] if chain else None
     if isinstance(inner, ValueError) and not isinstance(inner, UnicodeError):
         return "what came back is no HTTP"  # such a text quotes it, escaped, and a key in it would not be recognised

@@ -11,9 +11,10 @@ import json
 from collections.abc import Generator, Sequence
 from typing import Optional
 
-from ._answer import Answer, Order
+from ._answer import Answer, NotJson, Order, read_json
 from ._call import Call, Tries
 from ._fanout import Step
+from ._judge import judge
 from ._loads import MAX_LOAD_BYTES, PATHS, Load, read_load
 from ._report import Status
 from ._workers import Worker
@@ -50,6 +51,7 @@ def abort_at(call: Call, worker: Worker, rids: Sequence[Optional[str]], tries: S
         return
     for number, (rid, one) in enumerate(zip(rids, tries)):
         answer = yield from call.deliver(abort_order(call, worker, rid), one)
+        through_gateway(call, worker, rid, one)
         if not answer.is_whole and number + 1 < len(rids):
             why = f"not tried: the abort before it at this worker failed ({answer.error})"
             for rest in tries[number + 1 :]:
@@ -57,6 +59,39 @@ def abort_at(call: Call, worker: Worker, rids: Sequence[Optional[str]], tries: S
             return
         if number + 1 < len(rids):
             yield 0.0
+
+
+def through_gateway(call: Call, worker: Worker, rid: Optional[str], tries: Tries) -> None:
+    """Where the worker refused our key, ask its router's own route to abort on it: the router may know a key that works.
+
+    Only then: going direct is bounded for each worker by itself, while the router's answer waits for a slow worker without end.
+
+    Source: smg 1.13.0 with ``--enable-rl``, measured: 200 ``{"worker_id", "url", "status", "latency_ms", "body"}``, where ``status`` is
+    the worker's; 404 without the flag, and from every other router.
+    """
+    if worker.gateway_url is None or not tries.statuses or tries.statuses[-1] is not Status.REFUSED:
+        return
+    order = abort_order(call, worker, rid)
+    asked = Tries("abort", tries.target, tries.via, rid, judge=_judge_gateway)
+    call.exchange(Order("POST", worker.gateway_url, call.settings.keys.router, order.body), asked, None)
+    if asked.statuses and asked.statuses[-1] is not Status.UNSUPPORTED:
+        tries.answers += asked.answers
+        tries.statuses += asked.statuses
+        tries.ended = asked.ended
+        if asked.statuses[-1] is Status.ACCEPTED:
+            tries.note = f"{tries.target} refused this client's key and was aborted through its router's own route"
+
+
+def _judge_gateway(answer: Answer) -> Status:
+    status = judge(answer)
+    if status is not Status.ACCEPTED:
+        return status
+    try:
+        content = read_json(answer.body)
+    except NotJson:
+        return Status.UNKNOWN
+    code = content.get("status") if isinstance(content, dict) else None
+    return judge(Answer(code)) if isinstance(code, int) else Status.UNKNOWN
 
 
 def look_at(call: Call, worker: Worker, tries: Tries, path: int = 0) -> tuple[Optional[Load], int, Answer]:

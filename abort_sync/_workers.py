@@ -8,6 +8,7 @@ the miles router, which passes ``/workers`` on to one of its workers); an SGLang
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Optional
@@ -41,6 +42,8 @@ class Worker:
         is_healthy: As listed, or None. It is never used to leave a worker out: a draining one may be generating.
         connection: ``"http"``, or the scheme by which it is reached (``"grpc"``, ``"ipc"``): then it cannot be aborted
             over HTTP, unless the router names an HTTP ``control_url``, which is ``url`` then.
+        gateway_url: Where its router might abort on it with a key that only the router knows (smg with ``--enable-rl``); asked
+            only where the worker itself refused.
     """
 
     url: str
@@ -48,6 +51,7 @@ class Worker:
     kind: Optional[str] = None
     is_healthy: Optional[bool] = None
     connection: str = "http"
+    gateway_url: Optional[str] = None
 
     @property
     def shown(self) -> str:
@@ -184,6 +188,7 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
         try:
             worker = _read_entry(entry)
             worker = _placed(worker, listing, call.settings.rewrite_local_urls)
+            worker = replace(worker, gateway_url=_gateway_url(entry, listing))
         except ValueError as why:
             _note(listing, f"{shown} lists an entry that cannot be used: {why}")
             continue
@@ -226,6 +231,13 @@ def _read_entry(entry: Any) -> Worker:
             return replace(plain, url=_safe(url), connection=scheme)
         url = control
     return replace(plain, url=clean_url(url, "the worker URL").text)
+
+
+def _gateway_url(entry: Any, listing: Listing) -> Optional[str]:
+    name = entry.get("id") if isinstance(entry, Mapping) else None
+    if not isinstance(name, str) or not re.fullmatch(r"[0-9A-Za-z-]{1,64}", name):
+        return None
+    return f"{listing.router.text}/v1/rl/workers/{name}/engine/abort_request"
 
 
 def _safe(url: str) -> str:

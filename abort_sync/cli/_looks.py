@@ -39,8 +39,7 @@ def workers(options: argparse.Namespace, screen: Screen) -> int:
         return WELL if is_well else NOT_WELL
     if found.workers:
         rows = [
-            (one.shown, one.via, one.kind, {True: "yes", False: "no", None: "?"}[one.is_healthy], one.connection)
-            for one in found.workers
+            (one.shown, one.via, one.kind, {True: "yes", False: "no", None: "?"}[one.is_healthy], one.connection) for one in found.workers
         ]
         screen.table(("WORKER", "VIA", "KIND", "HEALTHY", "BY"), rows)
     else:

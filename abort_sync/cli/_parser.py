@@ -113,9 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
     fleet, output = _fleet_options(argparse.SUPPRESS), _output_options(argparse.SUPPRESS)
     parents: dict[str, list[Parser]] = {"demo": [output], "completion": []}
     made = {
-        name: subparsers.add_parser(
-            name, help=text, description=text, parents=parents.get(name, [fleet, output]), allow_abbrev=False
-        )
+        name: subparsers.add_parser(name, help=text, description=text, parents=parents.get(name, [fleet, output]), allow_abbrev=False)
         for name, text in _COMMANDS
     }
     made["abort"].add_argument("rids", nargs="+", metavar="RID", help="the id that the engine knows")

@@ -27,9 +27,7 @@ class LoopbackAgentServer(LoopbackServer):
         tls: A server-side context makes it speak HTTPS.
     """
 
-    def __init__(
-        self, *, secret: str | None = None, teardown_s: float = 0.05, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, *, secret: str | None = None, teardown_s: float = 0.05, tls: ssl.SSLContext | None = None) -> None:
         self._secret = secret
         self.teardown_s = teardown_s
         self._running: Counter[str] = Counter()
@@ -69,9 +67,7 @@ class LoopbackAgentServer(LoopbackServer):
             instance_id = None
         if not isinstance(instance_id, str):
             return Reply.of_json({"detail": "session_server_instance_id: a string is wanted"}, 422)
-        return Reply.of_json(
-            {"session_server_instance_id": instance_id, "cancelled": self._flush(instance_id, connection)}
-        )
+        return Reply.of_json({"session_server_instance_id": instance_id, "cancelled": self._flush(instance_id, connection)})
 
     def _flush(self, instance_id: str, connection: Connection) -> int:
         with self._changed:

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
-    config.addinivalue_line(
-        "markers", "local_fleet(workers=3, **options): how the fixture local_fleet makes its LocalFleet (abort_sync)"
-    )
+    config.addinivalue_line("markers", "local_fleet(workers=3, **options): how the fixture local_fleet makes its LocalFleet (abort_sync)")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ Who drives::
     calling thread ── raw thread ── lead (Thread) ── ThreadPoolExecutor      the usual way
                                         └─ refused ── raw threads            atexit, or the main thread has ended
                                               └─ refused ── the lead itself  a thread limit
-         └─ refused ── the calling thread itself                             3.12 while the interpreter ends
+         └─ refused ── the calling thread itself                             a thread limit, or 3.12 while the interpreter ends
 
 The calling thread takes no lock that somebody else can hold: it may be a signal handler that interrupted any code, also code
 inside ``submit``. So it only starts a raw thread and waits; if nothing has been taken up for a moment (the lead waits for a
@@ -20,15 +20,23 @@ from __future__ import annotations
 
 import _thread
 import heapq
+import os
 import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Callable, Optional, Union
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from ._deadline import Deadline
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+else:
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError:  # loaded for the first time while the interpreter ends, when executors are refused anyway
+        ThreadPoolExecutor = None
 
 
 @dataclass(frozen=True)
@@ -70,17 +78,20 @@ class FanOut:
 
     def __init__(self, work: Work, deadline: Deadline, threads: int, cut: Callable[[], None]) -> None:
         self._deadline, self._threads, self._cut = deadline, threads, cut
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()  # taken as such by the calling thread: an interrupt inside a Condition's `with` leaves it locked
+        self._changed = threading.Condition(self._lock)
         self._ready: list[tuple[float, int, _Piece]] = []
         self._count = 0
         self._begun = 0  # steps
         self._active = 0  # loops that run or are about to
+        self._starting = 0  # of these the one that the lead is starting
         self._is_over = False
-        self._is_alone = False  # one thread makes all steps, since no other could be had
+        self._short = 0  # so many threads make all steps, since no more could be had; 0 while all could be had
         self._failure: Optional[BaseException] = None
         self._messages: queue.SimpleQueue[Optional[Callable[[], object]]] = queue.SimpleQueue()
         self._lead_thread = threading.Thread(target=self._lead, name="abort-sync", daemon=False)
         self._lead_has_ended = False
+        self._pid = os.getpid()
         self._push([_Piece(work)])
 
     def tell(self, message: Callable[[], object]) -> None:
@@ -88,13 +99,14 @@ class FanOut:
         self._messages.put(message)
 
     def share_s(self) -> Optional[float]:
-        """Return the seconds that one step may take, where one thread makes them all in turn; else None."""
-        if not self._is_alone:
+        """Return the seconds that one step may take where threads are short, so that each piece gets its turn; else None."""
+        if not self._short:
             return None
         now = time.monotonic()
         with self._changed:
             waiting = sum(1 for when, _, _ in self._ready if when <= now)
-        return self._deadline.left() / (waiting + 1)
+            turns = 1 - (-waiting // self._short)
+        return self._deadline.left() / turns
 
     def run(self) -> None:
         """Run it all; come back when the work has ended, or at the deadline.
@@ -105,8 +117,8 @@ class FanOut:
         try:
             if not self._start_lead():
                 self._lead_has_ended = True
-                self._drive(None)
-            while not self._is_over and not self._deadline.is_over:
+                self._drive(None, is_calling=True)
+            while not self._is_over and not self._deadline.is_over and os.getpid() == self._pid:
                 self._hear(min(_SLICE_S, self._deadline.left()))
                 if not self._is_over and self._is_stalled():
                     self._start_raw()
@@ -126,11 +138,7 @@ class FanOut:
             except RuntimeError:
                 self._lead()
 
-        try:
-            _thread.start_new_thread(start, ())
-        except RuntimeError:
-            return False
-        return True
+        return _started_raw(start)
 
     def _hear(self, wait_s: float) -> None:
         try:
@@ -141,16 +149,14 @@ class FanOut:
             message()
 
     def _is_stalled(self) -> bool:
-        if not self._changed.acquire(timeout=_SLICE_S):
-            return False
-        try:
+        with self._lock:
             oldest = self._ready[0] if self._ready else None
-            return oldest is not None and self._active < self._threads and oldest[0] < time.monotonic() - _SLICE_S
-        finally:
-            self._changed.release()
+            return oldest is not None and self._active - self._starting < self._threads and oldest[0] < time.monotonic() - _SLICE_S
 
     def _end(self) -> None:
-        with self._changed:
+        if os.getpid() != self._pid:
+            return  # forked inside `on_event`: the threads have stayed behind, and the connections are the parent's
+        with self._lock:
             self._is_over = True
             self._changed.notify_all()
         grace = Deadline.after(_GRACE_S)
@@ -158,23 +164,26 @@ class FanOut:
             self._cut()
         while (self._active or not self._lead_has_ended) and not grace.is_over:
             self._hear(min(_SLICE_S, grace.left()))
-        if self._lead_thread.ident is not None:  # it has been started
+        try:
             self._lead_thread.join(grace.left())
+        except RuntimeError:
+            pass  # not started, or waits for a lock that the interrupted code holds before it counts as started
         while not self._messages.empty():
             self._hear(0.0)
 
     # --- the lead ---
 
     def _lead(self) -> None:
-        executor = ThreadPoolExecutor(self._threads, thread_name_prefix="abort-sync")
+        executor = ThreadPoolExecutor(self._threads, thread_name_prefix="abort-sync") if ThreadPoolExecutor is not None else None
         try:
             self._drive(executor)
         finally:
-            executor.shutdown(wait=True)
+            if executor is not None:
+                executor.shutdown(wait=True)
             self._lead_has_ended = True
             self._messages.put(None)
 
-    def _drive(self, executor: Optional[ThreadPoolExecutor]) -> None:
+    def _drive(self, executor: Optional[ThreadPoolExecutor], is_calling: bool = False) -> None:
         """Have a thread for each step that is ready, or make the steps here."""
         may_start = _BURST
         while True:
@@ -189,16 +198,19 @@ class FanOut:
                 if self._is_over:
                     return
                 self._active += 1
-            if self._start_thread(executor):
-                continue
+                self._starting = 1
+            is_started = self._start_thread(executor)
             with self._changed:
-                self._is_alone = self._active == 1
-                if not self._is_alone:  # go on with the threads that there are
+                self._starting = 0
+                if is_started:
+                    continue
+                self._short = max(1, self._active - 1)
+                if self._active > 1:  # go on with the threads that there are
                     self._active -= 1
-                    self._threads = max(1, self._active)
+                    self._threads = self._active
                     continue
             self._loop(at_most=1)
-            while executor is None and not self._messages.empty():
+            while is_calling and not self._messages.empty():
                 self._hear(0.0)
 
     def _start_thread(self, executor: Optional[ThreadPoolExecutor]) -> bool:
@@ -214,24 +226,20 @@ class FanOut:
                 return True
             except RuntimeError:  # it may have been queued all the same, for a thread that there is already
                 pass
+        if _started_raw(loop_once):
+            return True
         try:
-            _thread.start_new_thread(loop_once, ())
-        except RuntimeError:
-            try:
-                return not unused.pop()
-            except IndexError:
-                return True
-        return True
+            return not unused.pop()
+        except IndexError:
+            return True
 
     def _start_raw(self) -> None:
-        with self._changed:
-            wanted = min(len(self._ready), self._threads - self._active)
-            self._active += max(0, wanted)
+        with self._lock:
+            wanted = max(0, min(len(self._ready), self._threads - self._active + self._starting))
+            self._active += wanted
         for n in range(wanted):
-            try:
-                _thread.start_new_thread(self._loop, ())
-            except RuntimeError:
-                with self._changed:
+            if not _started_raw(self._loop):
+                with self._lock:
                     self._active -= wanted - n
                 return
 
@@ -309,3 +317,12 @@ class FanOut:
         if not self._is_any_ready():
             return min(left, max(0.0, self._ready[0][0] - time.monotonic())) if self._ready else left
         return min(left, _PACE_S) if may_start < self._threads else left
+
+
+def _started_raw(work: Callable[[], object]) -> bool:
+    """Start a thread without taking any lock, and tell whether it will run."""
+    try:
+        _thread.start_new_thread(work, ())
+    except RuntimeError:
+        return False
+    return True

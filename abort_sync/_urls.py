@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 MAX_URL_LENGTH = 2048
 _RANK = re.compile(r"@\d+(?=/*$)")
 _HOST_AND_PORT = re.compile(r"(\[[^]]*\]|[0-9A-Fa-f:.]*|[^:/?#]*)(:\d+)?(/.*)?")
+_QUERY = re.compile(r"([?#]).*", re.DOTALL)
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
@@ -97,7 +98,7 @@ def mask(url: str) -> str:
         rest = f"***@{host}"
     elif rank and not _HOST_AND_PORT.fullmatch(rest):
         rest = "***"  # what looked like a rank is a host
-    return re.sub(r"([?#]).*", r"\1***", f"{head}{rest}{suffix}", flags=re.DOTALL)
+    return _QUERY.sub(lambda found: f"{found.group(1)}***", f"{head}{rest}{suffix}")  # a template would be imported
 
 
 def credentials(url: str) -> Optional[tuple[str, str]]:

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from ._args import check_args, instance_ids_from_args, kwargs_from_args, kwargs_from_env
+from ._args import instance_ids_from_args, kwargs_from_args, kwargs_from_env
 from ._client import AbortClient
+from ._config import check_flag
 from ._errors import ConfigurationError
 from ._report import Report
+from ._rids import check_rids
 
 _log = logging.getLogger("abort_sync")
 _ABORT_TIMEOUT_S = 5.0
@@ -92,25 +94,29 @@ def teardown(args: object, *, rids: Iterable[str] = (), abort_all: bool = False)
     Raises:
         ConfigurationError: ``args``, an id or a rid is of a wrong type.
     """
-    check_args(args)
-    ids = instance_ids_from_args(args)
-    rids = [*rids] if not isinstance(rids, str) else rids
-    if not ids and not rids and not abort_all:
+    ids, wanted = instance_ids_from_args(args), check_rids(rids)
+    is_sweep = check_flag("abort_all", abort_all) or bool(wanted)
+    if not ids and not is_sweep:
         return _nothing("teardown", "args name no instance id, and neither rids nor abort_all=True was given: nothing to tear down")
-    kwargs: dict[str, Any] = {**kwargs_from_env(), **kwargs_from_args(args)}
-    missing = []
-    if ids and "agent_server_url" not in kwargs:
-        missing.append("no agent server URL: set AGENT_SERVER_URL")
-    if (rids or abort_all) and not ("router_url" in kwargs or "worker_urls" in kwargs):
-        missing.append("no router URL: set args.sglang_router_ip and sglang_router_port, or ABORT_SYNC_ROUTER_URL")
-    can_flush, can_abort = ids and "agent_server_url" in kwargs, (rids or abort_all) and ("router_url" in kwargs or "worker_urls" in kwargs)
-    if not can_flush and not can_abort:
-        return _nothing("teardown", "; ".join(missing))
-    client = AbortClient(**kwargs)
-    report = client.teardown(
-        ids if can_flush else (), rids=rids if can_abort and not abort_all else (), abort_all=bool(can_abort and abort_all)
-    )
-    return report.with_error("; ".join(missing)) if missing else report
+    given = kwargs_from_args(args)
+
+    def tear_down() -> Report:
+        kwargs: dict[str, Any] = {**kwargs_from_env(), **given}
+        can_flush = bool(ids) and "agent_server_url" in kwargs
+        can_abort = is_sweep and ("router_url" in kwargs or "worker_urls" in kwargs)
+        missing = []
+        if ids and not can_flush:
+            missing.append("no agent server URL: set AGENT_SERVER_URL")
+        if is_sweep and not can_abort:
+            missing.append("no router URL: set args.sglang_router_ip and sglang_router_port, or ABORT_SYNC_ROUTER_URL")
+        if not can_flush and not can_abort:
+            raise ConfigurationError("; ".join(missing))
+        report = AbortClient(**kwargs).teardown(
+            ids if can_flush else (), rids=wanted if can_abort and not abort_all else (), abort_all=can_abort and abort_all
+        )
+        return report.with_error("; ".join(missing)) if missing else report
+
+    return _renamed("teardown", tear_down)
 
 
 def _renamed(operation: str, run: Callable[[], Report]) -> Report:

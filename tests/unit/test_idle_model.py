@@ -176,7 +176,9 @@ SCRIPTS = {
 }
 
 
-def play(events: Sequence[Event], given: str, settle: int, quiet_s: float, luck: bytes = b"", timeout_s: float = TIMEOUT_S) -> tuple[Fleet, Watch, bool]:
+def play(
+    events: Sequence[Event], given: str, settle: int, quiet_s: float, luck: bytes = b"", timeout_s: float = TIMEOUT_S
+) -> tuple[Fleet, Watch, bool]:
     """Run until idle over the fleet, and say also whether it all ended by itself in time."""
     fleet = Fleet(events, given, settle, quiet_s, iter(luck), timeout_s)
     watch = Watch(POLL_S, settle)
@@ -189,7 +191,9 @@ def play(events: Sequence[Event], given: str, settle: int, quiet_s: float, luck:
 @given(luck=st.binary(max_size=80), timeout_s=st.sampled_from([TIMEOUT_S, 2.0, 1.0, 0.3]), **SCRIPTS)
 # Rare: an agent sends just before it is quiet; the snapshot from before comes again after it, or comes back late.
 @example(luck=bytes([0] * 14 + [6, 0, 0, 10]), events=[Event(0.85, "produce", "a", "a")], given="a", settle=1, quiet_s=0.9, timeout_s=6.0)
-@example(luck=bytes([0] * 11 + [10] + [0] * 5 + [2]), events=[Event(0.35, "produce", "a", "a")], given="ab", settle=1, quiet_s=0.4, timeout_s=6.0)
+@example(
+    luck=bytes([0] * 11 + [10] + [0] * 5 + [2]), events=[Event(0.35, "produce", "a", "a")], given="ab", settle=1, quiet_s=0.4, timeout_s=6.0
+)
 def test_idle_is_never_said_over_a_running_request(
     luck: bytes, events: list[Event], given: str, settle: int, quiet_s: float, timeout_s: float
 ) -> None:

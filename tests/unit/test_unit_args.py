@@ -56,7 +56,9 @@ def test_sets_and_generators_are_read_too() -> None:
     assert instance_ids_of(iter([named("a")])) == ["a"]
 
 
-@pytest.mark.parametrize("value", [7, True, 1.5, b"a", bytearray(b"a"), object(), ["a", 7], {"x": 7}, [["a"]], [b"a"], {"x": {"y": "a"}}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [7, True, 1.5, b"a", bytearray(b"a"), object(), ["a", 7], {"x": 7}, [["a"]], [b"a"], {"x": {"y": "a"}}], ids=repr
+)
 def test_an_id_that_is_no_string_is_refused(value: Any) -> None:
     """An id of another type is a mistake that is named, not left out."""
     with pytest.raises(ConfigurationError, match=r"^instance ids must be strings \(or objects with instance_id\), not \w+"):
@@ -85,7 +87,9 @@ def test_no_ids_are_no_error(args: Any) -> None:
 @pytest.mark.parametrize("read", [instance_ids_from_args, kwargs_from_args, AbortClient.from_args])
 def test_what_cannot_be_arguments_is_refused(args: Any, read: Any) -> None:
     """A value that is no object with attributes and no mapping is refused by its type."""
-    with pytest.raises(ConfigurationError, match=r"^args must be the driver's arguments \(an object with attributes, or a mapping\), not \w+$"):
+    with pytest.raises(
+        ConfigurationError, match=r"^args must be the driver's arguments \(an object with attributes, or a mapping\), not \w+$"
+    ):
         read(args)
 
 

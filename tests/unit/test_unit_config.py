@@ -20,7 +20,9 @@ BAD_SECONDS = [0, 0.0, -1, float("nan"), float("inf"), float("-inf"), 1e12, True
 @pytest.mark.parametrize("name", ["timeout_s", "flush_timeout_s"])
 def test_a_time_that_is_none_is_refused(name: str, value: Any) -> None:
     """A timeout is a number of seconds above 0 and at most 7 days; the text names the setting."""
-    with pytest.raises(ConfigurationError, match=rf"^{name} must be (a number of seconds, not \w+: for example|above 0 and at most 604800)"):
+    with pytest.raises(
+        ConfigurationError, match=rf"^{name} must be (a number of seconds, not \w+: for example|above 0 and at most 604800)"
+    ):
         AbortClient(URL, **{name: value})
 
 
@@ -191,7 +193,9 @@ def test_no_text_shows_a_key() -> None:
     """Reprs of keys and client tell which keys are set and never a value; credentials in a URL are masked."""
     keys = Keys(router="s3cr3t-r", agent="s3cr3t-a")
     assert repr(keys) == "Keys(router=***, worker=None, worker_admin=None, agent=***)"
-    client = AbortClient("http://user:s3cr3t-p@h:1", worker_urls=["http://u:s3cr3t-w@h:2"], agent_server_url="http://u:s3cr3t-g@h:3", keys=keys)
+    client = AbortClient(
+        "http://user:s3cr3t-p@h:1", worker_urls=["http://u:s3cr3t-w@h:2"], agent_server_url="http://u:s3cr3t-g@h:3", keys=keys
+    )
     shown = f"{client!r} {client} {keys} {vars(client)} {client._settings.keys!r}"
     for secret in ("s3cr3t-r", "s3cr3t-a"):
         assert secret not in shown

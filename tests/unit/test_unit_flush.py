@@ -55,7 +55,9 @@ def flush(*answers: Answer, until_quiet: bool = False, **client: Any) -> tuple[O
         ([Answer(200)], Status.UNKNOWN, None, 1),
     ],
 )
-def test_a_flush_is_repeated_only_if_it_surely_did_not_arrive(answers: list[Answer], status: Status, cancelled: int | None, tries: int) -> None:
+def test_a_flush_is_repeated_only_if_it_surely_did_not_arrive(
+    answers: list[Answer], status: Status, cancelled: int | None, tries: int
+) -> None:
     """C3: refused and 429/502/503 are tried again; what may have been delivered never is, since a second flush cuts into the teardown."""
     outcome, transport, _, _ = flush(*answers)
     assert (outcome.status, outcome.cancelled, len(transport.orders), len(outcome.attempts)) == (status, cancelled, tries, tries)

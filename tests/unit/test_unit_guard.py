@@ -86,7 +86,9 @@ def test_rids_are_added_inside_the_block() -> None:
     assert aborts.log == [["r1", "r2"]] * 2
 
 
-@pytest.mark.parametrize("failures", [(RuntimeError("first"),), (report_of(Status.ACCEPTED), RuntimeError("second"))], ids=["first", "second"])
+@pytest.mark.parametrize(
+    "failures", [(RuntimeError("first"),), (report_of(Status.ACCEPTED), RuntimeError("second"))], ids=["first", "second"]
+)
 def test_a_failing_abort_is_logged_and_hides_nothing(caplog: pytest.LogCaptureFixture, failures: tuple[Any, ...]) -> None:
     """The abort's own failure is a warning in the log; the block's exception goes on."""
     with pytest.raises(ValueError, match="^mine$"), AbortGuard(Aborts(*failures), ["r"], logging.getLogger("own")) as guard:

@@ -117,7 +117,9 @@ def test_json_is_read(body: bytes, value: object) -> None:
     assert read_json(body) == value
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff{}", b"[" * 200_000, b"9" * 21, b"9" * 5_000_000, b"NaN,"], ids=lambda body: repr(body[:5]))
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff{}", b"[" * 200_000, b"9" * 21, b"9" * 5_000_000, b"NaN,"], ids=lambda body: repr(body[:5])
+)
 def test_what_is_no_json_worth_reading_raises_one_error(body: bytes) -> None:
     """Cut, deep, huge or undecodable text is NotJson, whose text does not repeat it."""
     with pytest.raises(NotJson) as caught:

@@ -16,8 +16,12 @@ STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=8
 CAPTURES = Path(__file__).parents[1] / "data" / "engines" / "sglang-0.5.23"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["loads", "num_running_reqs", "num_waiting_reqs", "num_reqs", "timestamp", "x"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["loads", "num_running_reqs", "num_waiting_reqs", "num_reqs", "timestamp", "x"]), inner, max_size=4
+        )
+    ),
     max_leaves=10,
 )
 

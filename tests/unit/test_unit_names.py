@@ -26,7 +26,10 @@ class Resolver:
         assert self.let_go.wait(60)
         if self.error is not None:
             raise self.error
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", port)), (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0))]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", port)),
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", port, 0, 0)),
+        ]
 
 
 @pytest.fixture

@@ -17,8 +17,11 @@ UNSENT = Answer(error="connection refused", is_sent=False)
 LOST = Answer(error="timed out")
 CUT = Answer(200, error="cut off")
 BUSY = Answer(503)
-LATER = st.text(max_size=70) | st.integers(-(10**30), 10**30).map(str) | st.floats().map(str) | st.datetimes().map(
-    lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT")
+LATER = (
+    st.text(max_size=70)
+    | st.integers(-(10**30), 10**30).map(str)
+    | st.floats().map(str)
+    | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT"))
 )
 
 
@@ -65,7 +68,11 @@ def test_waits_grow_and_differ() -> None:
 
 @STABLE
 @given(
-    st.sampled_from([UNSENT, LOST, CUT, BUSY, Answer(200), Answer(429)]), st.none() | LATER, st.integers(1, 3), st.floats(0, 100), st.integers(1, 3)
+    st.sampled_from([UNSENT, LOST, CUT, BUSY, Answer(200), Answer(429)]),
+    st.none() | LATER,
+    st.integers(1, 3),
+    st.floats(0, 100),
+    st.integers(1, 3),
 )
 def test_no_wait_crosses_the_deadline(answer: Answer, later: str | None, number: int, left: float, attempts: int) -> None:
     """D3, D4: whatever the server asks for, a wait ends before the deadline, or is not begun."""

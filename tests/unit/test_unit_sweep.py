@@ -36,7 +36,9 @@ def script(abort: Any = None, look: Any = None) -> Callable[[Order], Answer]:
     return lambda order: aborts() if order.url.endswith("/abort_request") else looks()
 
 
-def once(rids: list[Any], answer: Callable[[Order], Answer], workers: tuple[str, ...] = (A, B), **client: Any) -> tuple[Any, ScriptedTransport]:
+def once(
+    rids: list[Any], answer: Callable[[Order], Answer], workers: tuple[str, ...] = (A, B), **client: Any
+) -> tuple[Any, ScriptedTransport]:
     call, transport = stage(answer, worker_urls=workers, **client)
     sweep = AbortSweep(Fleet(call, {}, may_use_last_known=True), rids)
     assert Steps().run(sweep.work())
@@ -44,7 +46,13 @@ def once(rids: list[Any], answer: Callable[[Order], Answer], workers: tuple[str,
 
 
 def idle(
-    answer: Callable[[Order], Answer], *, rids: Any = ("r",), settle: int = 2, workers: tuple[str, ...] = (A,), seconds: float = 3.0, **client: Any
+    answer: Callable[[Order], Answer],
+    *,
+    rids: Any = ("r",),
+    settle: int = 2,
+    workers: tuple[str, ...] = (A,),
+    seconds: float = 3.0,
+    **client: Any,
 ) -> tuple[Outcome, ScriptedTransport, IdleSweep]:
     """Sweep until idle for so many seconds of the steps' clock, and return the first worker's outcome."""
     call, transport = stage(answer, worker_urls=workers, **client)
@@ -69,7 +77,9 @@ def test_everything_is_an_empty_rid_and_abort_all() -> None:
     assert (outcome.rid, json.loads(transport.orders[0].body or b"")) == (None, {"rid": "", "abort_all": True})
 
 
-@pytest.mark.parametrize(("keys", "abort", "look"), [(Keys("r", "w", "a", "g"), "a", "w"), (Keys("r", "w", None, "g"), "w", "w"), (Keys("r"), None, None)])
+@pytest.mark.parametrize(
+    ("keys", "abort", "look"), [(Keys("r", "w", "a", "g"), "a", "w"), (Keys("r", "w", None, "g"), "w", "w"), (Keys("r"), None, None)]
+)
 def test_each_request_carries_its_own_key(keys: Keys, abort: str | None, look: str | None) -> None:
     """E7: an abort takes keys.worker_admin, else keys.worker; a look takes keys.worker; neither takes another."""
     _, transport, _ = idle(script(), keys=keys)
@@ -82,7 +92,9 @@ def test_a_worker_that_does_not_answer_gets_no_more_rids(failure: Answer) -> Non
     """A worker found unreachable or timing out is spared the rest: NOT_SENT, with that cause."""
     outcomes, transport = once(["r1", "r2", "r3"], script(abort=failure), (A,))
     assert [one.status for one in outcomes] == [Status.UNKNOWN if failure.is_sent else Status.UNREACHABLE, Status.NOT_SENT, Status.NOT_SENT]
-    assert all("the abort before it at this worker failed" in str(one.error) and str(failure.error) in str(one.error) for one in outcomes[1:])
+    assert all(
+        "the abort before it at this worker failed" in str(one.error) and str(failure.error) in str(one.error) for one in outcomes[1:]
+    )
     assert len(transport.orders) == 3  # three attempts at the first rid
 
 
@@ -147,7 +159,12 @@ def test_the_older_route_is_asked_where_the_newer_one_is_missing() -> None:
     older = Answer(200, b'[{"num_reqs": 0, "num_waiting_reqs": 0}]')
     outcome, transport, _ = idle(lambda order: older if order.url.endswith("/get_load") else Answer(200 if order.method == "POST" else 404))
     assert outcome.status is Status.IDLE
-    assert [one.url.rpartition(":1")[2] for one in transport.orders] == ["/abort_request", "/v1/loads?include=core", "/get_load", "/get_load"]
+    assert [one.url.rpartition(":1")[2] for one in transport.orders] == [
+        "/abort_request",
+        "/v1/loads?include=core",
+        "/get_load",
+        "/get_load",
+    ]
 
 
 def test_on_a_shared_fleet_a_busy_worker_is_unknown() -> None:

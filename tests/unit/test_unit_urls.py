@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 from abort_sync._urls import clean_url, credentials, is_local_host, is_wildcard, mask
 
 STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=100)
-HOSTS = st.sampled_from(["h", "10.0.0.1", "a.b-c.example", "[::1]", "::1", "fe80::1", "2001:db8:0:0:0:0:0:1", "bücher.example", "H.", "0", "1"])
+HOSTS = st.sampled_from(
+    ["h", "10.0.0.1", "a.b-c.example", "[::1]", "::1", "fe80::1", "2001:db8:0:0:0:0:0:1", "bücher.example", "H.", "0", "1"]
+)
 PARTS = st.one_of(
-    st.sampled_from(["http://", "HTTP://", "https://", "grpc://", "//", "/", "@", ":", "?", "#", "v1", "%", " ", "\n", "\\", "user:pw@", ":80", ":443"]),
+    st.sampled_from(
+        ["http://", "HTTP://", "https://", "grpc://", "//", "/", "@", ":", "?", "#", "v1", "%", " ", "\n", "\\", "user:pw@", ":80", ":443"]
+    ),
     st.sampled_from(["@0", "@1", ":30000", ":99999", ":x", "[", "]", "..", "0.0.0.0", "127.0.0.1", "١", "xn--"]),
     HOSTS,
     st.text(max_size=5),
@@ -189,7 +193,13 @@ def test_mask_keeps_the_rest(url: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "expected"),
-    [("http://h", None), ("http://u:p@h", ("u", "p")), ("http://u@h", ("u", "")), ("http://a%40b:c%3Ad@h", ("a@b", "c:d")), ("http://@h", None)],
+    [
+        ("http://h", None),
+        ("http://u:p@h", ("u", "p")),
+        ("http://u@h", ("u", "")),
+        ("http://a%40b:c%3Ad@h", ("a@b", "c:d")),
+        ("http://@h", None),
+    ],
 )
 def test_credentials_are_read_decoded(url: str, expected: tuple[str, str] | None) -> None:
     """User and password stand percent-encoded in a URL and are used decoded."""

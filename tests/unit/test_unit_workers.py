@@ -47,7 +47,12 @@ def urls(*entries: Any, router: str = ROUTER, **client: Any) -> list[str]:
         ({"/workers": listed()}, ["/workers"], "/workers", []),
         ({"/workers": Answer(200, b"[]")}, ["/workers"], "/workers", []),
         ({"/list_workers": Answer(200, b'{"urls": ["http://a:1"]}')}, ["/workers", "/list_workers"], "/list_workers", ["http://a:1"]),
-        ({"/workers": Answer(405), "/list_workers": Answer(200, b'["a:1"]')}, ["/workers", "/list_workers"], "/list_workers", ["http://a:1"]),
+        (
+            {"/workers": Answer(405), "/list_workers": Answer(200, b'["a:1"]')},
+            ["/workers", "/list_workers"],
+            "/list_workers",
+            ["http://a:1"],
+        ),
         ({"/workers": Answer(500), "/list_workers": Answer(200, b'{"urls": []}')}, ["/workers", "/list_workers"], "/list_workers", []),
         ({}, ["/workers", "/list_workers"], "server", [ROUTER]),
         ({"/list_workers": Answer(405)}, ["/workers", "/list_workers"], "server", [ROUTER]),
@@ -156,7 +161,10 @@ def test_each_server_is_one_worker() -> None:
 
 def test_the_base_url_goes_before_the_url() -> None:
     """Where a router names the server's base URL, it is used in place of the rank's."""
-    assert urls({"url": "http://a:1@0", "dp_base_url": "http://a:1"}, {"url": "http://b:1@0", "base_url": "http://b:2"}) == ["http://a:1", "http://b:2"]
+    assert urls({"url": "http://a:1@0", "dp_base_url": "http://a:1"}, {"url": "http://b:1@0", "base_url": "http://b:2"}) == [
+        "http://a:1",
+        "http://b:2",
+    ]
     assert urls({"url": "http://a:1", "dp_base_url": None, "base_url": ""}) == ["http://a:1"]
 
 

@@ -24,7 +24,7 @@ from ._urls import Url, clean_url, is_wildcard, mask
 
 MAX_LISTING_BYTES = 16 * 1024 * 1024
 """The longest listing that is read: some ten thousand workers with all their details."""
-MAX_WORKERS = 20_000
+MAX_WORKERS = 10_000
 """The most entries of a listing that are used."""
 _NO_ROUTE = (404, 405)
 _NOTES_SHOWN = 20
@@ -161,11 +161,13 @@ def _order(call: Call, listing: Listing, path: str) -> Order:
 
 
 def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tries) -> None:
+    """Take an answer to the listing. The error goes last: until then a report calls the workers unknown, not none."""
     shown = mask(listing.router.text)
-    listing.error, listing.is_refused, listing.is_reachable = None, False, True
+    listing.is_refused, listing.is_reachable = False, True
     if answer.is_whole and answer.status in _NO_ROUTE:
         listing.dialect = "server"
         listing.workers = (Worker(listing.router.text, via="direct"),)
+        listing.error = None
         return
     status = tries.judge(answer)
     if status is not Status.ACCEPTED:
@@ -174,29 +176,28 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
         why = explain(answer, status, tries.key_hint, call.scrub)
         listing.error = f"the workers of {shown} cannot be learned: {why}"
         return
+    listing.error = f"the deadline came while the listing of {shown} was read"
     try:
         entries = _entries(read_json(answer.body))
-    except NotJson as why:
-        listing.error = f"the workers of {shown} cannot be learned: GET {dialect} is no listing ({why}); is this the router's URL?"
+    except NotJson as no:
+        listing.error = f"the workers of {shown} cannot be learned: GET {dialect} is no listing ({no}); is this the router's URL?"
         return
-    listing.dialect = dialect
-    listing.notes = []
+    notes: list[str] = []
     workers: dict[str, Worker] = {}
-    if len(entries) > MAX_WORKERS:
-        listing.error = f"{shown} lists {len(entries)} entries: only the first {MAX_WORKERS} are used"
     for entry in entries[:MAX_WORKERS]:
         try:
-            worker = _read_entry(entry)
-            worker = _placed(worker, listing, call.settings.rewrite_local_urls)
+            worker = _placed(*_read_entry(entry), listing.router, call.settings.rewrite_local_urls, notes)
             worker = replace(worker, gateway_url=_gateway_url(entry, listing))
-        except ValueError as why:
-            _note(listing, f"{shown} lists an entry that cannot be used: {why}")
+        except ValueError as no:
+            notes.append(f"{shown} lists an entry that cannot be used: {no}")
             continue
         workers.setdefault(worker.url, worker)
-    listing.workers = tuple(workers.values())
-    dropped = len(listing.notes) - _NOTES_SHOWN
+    dropped = len(notes) - _NOTES_SHOWN
     if dropped > 0:
-        listing.notes[_NOTES_SHOWN:] = [f"and {dropped} more notes about the listing of {shown}"]
+        notes[_NOTES_SHOWN:] = [f"and {dropped} more notes about the listing of {shown}"]
+    listing.dialect, listing.notes, listing.workers = dialect, notes, tuple(workers.values())
+    is_cut = len(entries) > MAX_WORKERS
+    listing.error = f"{shown} lists {len(entries)} entries: only the first {MAX_WORKERS} are used" if is_cut else None
 
 
 def _entries(content: Any) -> list[Any]:
@@ -214,7 +215,12 @@ def _entries(content: Any) -> list[Any]:
     raise NotJson("it has no list of workers")
 
 
-def _read_entry(entry: Any) -> Worker:
+def _read_entry(entry: Any) -> tuple[Worker, Optional[Url]]:
+    """Return the worker that an entry names, and its URL if that can be called.
+
+    Raises:
+        ValueError: It names none.
+    """
     details: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {"url": entry}
     labels = details.get("labels")
     control = labels.get("rl.control_url") if isinstance(labels, Mapping) else None
@@ -228,9 +234,10 @@ def _read_entry(entry: Any) -> Worker:
     )
     if scheme in ("grpc", "grpcs", "ipc"):
         if not isinstance(control, str):
-            return replace(plain, url=_safe(url), connection=scheme)
+            return replace(plain, url=_safe(url), connection=scheme), None
         url = control
-    return replace(plain, url=clean_url(url, "the worker URL").text)
+    clean = clean_url(url, "the worker URL")
+    return replace(plain, url=clean.text), clean
 
 
 def _gateway_url(entry: Any, listing: Listing) -> Optional[str]:
@@ -254,17 +261,11 @@ def _health(details: Mapping[str, Any]) -> Optional[bool]:
     return status.lower() in ("healthy", "ready") if isinstance(status, str) else None
 
 
-def _placed(worker: Worker, listing: Listing, may_rewrite: bool) -> Worker:
-    if worker.connection != "http" or not may_rewrite:
+def _placed(worker: Worker, url: Optional[Url], router: Url, may_rewrite: bool, notes: list[str]) -> Worker:
+    if url is None or not may_rewrite or not url.is_local or (router.is_local and not is_wildcard(url.host)):
         return worker
-    url = clean_url(worker.url)
-    if not url.is_local or (listing.router.is_local and not is_wildcard(url.host)):
+    moved = url.on_host(router.host)
+    if moved.text == url.text:
         return worker
-    moved = url.on_host(listing.router.host)
-    if moved.text != url.text:
-        _note(listing, f"{mask(url.text)} is on the router's host: it is called as {mask(moved.text)} (rewrite_local_urls)")
+    notes.append(f"{mask(url.text)} is on the router's host: it is called as {mask(moved.text)} (rewrite_local_urls)")
     return replace(worker, url=moved.text)
-
-
-def _note(listing: Listing, text: str) -> None:
-    listing.notes.append(text)

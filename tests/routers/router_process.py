@@ -70,7 +70,7 @@ def interpreter(requirement: str, in_extra: bool) -> str:
     done = home / "installed"
     if not done.exists():
         venv.create(home, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         result = subprocess.run([*pip, "--only-binary", ":all:", requirement], capture_output=True, text=True)
         if result.returncode != 0:
             raise RuntimeError(f"pip could not install {requirement}:\n{result.stderr}")

@@ -47,8 +47,10 @@ class Program:
     can_remove: bool = True
     guards_listing: bool = True  # with an API key, the listing wants it
     user_key_lists: bool = False  # a control-plane key of a user may list
-    lists_health: bool = True
-    lists_kind: bool = True
+    dialect: str = "/workers"
+    tells_details: bool = True  # the listing holds health and kind
+    keeps_the_dead: bool = True  # in the listing, after a request to it failed
+    passes_abort_on: bool = False  # an abort sent to the router itself reaches one worker
 
     def arguments(self, mode: str, port: int, metrics_port: int, workers: Sequence[str]) -> tuple[str, ...]:
         """Return the command line (after the interpreter) that starts this router in `mode`."""
@@ -84,8 +86,9 @@ PROGRAMS = (
         has_fast_health_checks=False,
         has_workers_resource=False,
         guards_listing=False,
-        lists_health=False,
-        lists_kind=False,
+        dialect="/list_workers",
+        tells_details=False,
+        keeps_the_dead=False,
     ),
     Program(
         "sglang-router 0.2.4",
@@ -118,6 +121,7 @@ PROGRAMS = (
         pd_flag="--vllm-pd-disaggregation",
         has_workers_resource=False,
         guards_listing=False,
+        passes_abort_on=True,
     ),
 )
 
@@ -130,8 +134,9 @@ MILES = Program(
     not_offered=dict.fromkeys(("data-parallel", "prefill/decode", "key", "control keys", "IPv6", "router first"), ""),
     has_workers_resource=False,
     can_remove=False,
-    lists_health=False,
-    lists_kind=False,
+    dialect="/list_workers",
+    tells_details=False,
+    passes_abort_on=True,
 )
 
 ALL = (*PROGRAMS, MILES)

@@ -18,11 +18,13 @@ from miles_router import MilesRouter
 from router_process import OutsideRecorder, RouterProcess, free_port, interpreter, wait_until
 from router_programs import ADMIN_KEY, ROUTER_KEY, Program
 
-from abort_sync import AbortClient, Keys
+from abort_sync import AbortClient, Keys, Limits
 from abort_sync.testing import Behaviour, LocalFleet, LoopbackWorker
 
 # Longer than any test runs.
 FOREVER = {"max_new_tokens": 1_000_000, "ignore_eos": True}
+# More aborts than any test sends.
+NEVER = 1_000_000
 _WORKERS = {"data-parallel": 2, "none": 0, "IPv6": 1, "one killed": 4}
 
 
@@ -50,8 +52,17 @@ class Stage:
         return f"<{self.program.name}, {self.mode}, at {self.url}>"
 
     def client(self, **overrides: Any) -> AbortClient:
-        """Return a client that knows this router and its keys."""
-        return AbortClient(self.url, **{"keys": self.keys, "timeout_s": 30.0, **overrides})
+        """Return a client that knows this router and its keys, and has more patience than a busy machine needs."""
+        patience = {"timeout_s": 60.0, "limits": Limits(connect_s=25.0, read_s=25.0)}
+        return AbortClient(self.url, **{"keys": self.keys, **patience, **overrides})
+
+    def send(self, method: str, path: str, body: Any = None) -> requests.Response:
+        """Send a request to the router without the product, with the key that it takes."""
+        key = ADMIN_KEY if self.mode == "control keys" else ROUTER_KEY
+        with requests.Session() as session:
+            session.trust_env = False
+            headers = {"Authorization": f"Bearer {key}"}
+            return session.request(method, self.url + path, json=body, headers=headers, timeout=120)
 
     @property
     def alive(self) -> set[str]:
@@ -66,7 +77,7 @@ class Stage:
         """Ask the router itself, without the product: the entries of its listing, or None if it gives none."""
         for path in ("/workers", "/list_workers"):
             try:
-                answer = self._send("GET", path)
+                answer = self.send("GET", path)
             except requests.ConnectionError:
                 return None
             if answer.status_code == 200:
@@ -77,9 +88,9 @@ class Stage:
     def add(self, url: str) -> None:
         """Tell the router of one more worker and wait until it is listed."""
         if self.program.has_workers_resource:
-            answer = self._send("POST", "/workers", {"url": url})
+            answer = self.send("POST", "/workers", {"url": url})
         else:
-            answer = self._send("POST", f"/add_worker?url={quote(url, safe='')}")
+            answer = self.send("POST", f"/add_worker?url={quote(url, safe='')}")
         assert answer.ok, answer.text
         wait_until(lambda: url in self.listed(), f"{url} listed by the router")
 
@@ -87,16 +98,16 @@ class Stage:
         """Tell the router to forget a worker and wait until it is not listed any more (smg: about 5 s)."""
         if self.program.has_workers_resource:
             (name,) = [entry["id"] for entry in self.listing() or () if entry["url"] == url]
-            answer = self._send("DELETE", f"/workers/{quote(name, safe='')}")
+            answer = self.send("DELETE", f"/workers/{quote(name, safe='')}")
         else:
-            answer = self._send("POST", f"/remove_worker?url={quote(url, safe='')}")
+            answer = self.send("POST", f"/remove_worker?url={quote(url, safe='')}")
         assert answer.ok, answer.text
         wait_until(lambda: url not in self.listed(), f"{url} gone from the router's listing")
 
     def generate(self, rid: str) -> Future[requests.Response]:
         """Start a generation through the router; the answer comes when it was aborted."""
         body = {"rid": rid, "text": "hello", "sampling_params": FOREVER}
-        return in_thread(self._send, "POST", "/generate", body)
+        return in_thread(self.send, "POST", "/generate", body)
 
     def wait_running(self, rid: str) -> None:
         """Wait until some worker generates `rid`."""
@@ -117,13 +128,6 @@ class Stage:
             for rid in worker.running:
                 with contextlib.suppress(KeyError):
                     worker.finish_generation(rid)
-
-    def _send(self, method: str, path: str, body: Any = None) -> requests.Response:
-        key = ADMIN_KEY if self.mode == "control keys" else ROUTER_KEY
-        with requests.Session() as session:
-            session.trust_env = False
-            headers = {"Authorization": f"Bearer {key}"}
-            return session.request(method, self.url + path, json=body, headers=headers, timeout=120)
 
 
 def in_thread(call: Any, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from router_stage import Stage, in_thread, wait_until
+from router_stage import NEVER, Stage, in_thread, wait_until
 
 from abort_sync import Status, new_rid
 
 MODE = "changing"
-NEVER = 1_000_000
 
 
 @pytest.fixture

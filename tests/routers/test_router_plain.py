@@ -11,13 +11,16 @@ MODE = "plain"
 
 
 def test_workers_are_those_that_the_router_was_given(stage: Stage) -> None:
-    """`workers()` lists each worker of the router once, learned from the router."""
-    workers = stage.client().workers()
+    """`workers()` and `discover()` give each worker of the router once, learned from the router in its own dialect."""
+    discovery = stage.client().discover()
+    workers = discovery.workers
 
+    assert [(view.url, view.dialect, view.workers) for view in discovery.routers] == [(stage.url, stage.program.dialect, 3)]
+    assert stage.client().workers() == workers
     assert sorted(worker.url for worker in workers) == sorted(stage.by_url)
     assert {worker.via for worker in workers} == {"router"}
-    assert {worker.is_healthy for worker in workers} == {True if stage.program.lists_health else None}
-    assert {worker.kind for worker in workers} == {"regular" if stage.program.lists_kind else None}
+    assert {worker.is_healthy for worker in workers} == {True if stage.program.tells_details else None}
+    assert {worker.kind for worker in workers} == {"regular" if stage.program.tells_details else None}
 
 
 def test_one_abort_reaches_every_worker_exactly_once(stage: Stage) -> None:
@@ -94,6 +97,16 @@ def test_the_drop_in_function_reaches_every_worker(stage: Stage) -> None:
     assert report.ok, str(report)
     assert stage.running(rid) == set()
     assert [len(stage.aborts(url, rid)) for url in stage.by_url] == [1, 1, 1]
+
+
+def test_an_abort_sent_to_the_router_itself_is_no_substitute(stage: Stage) -> None:
+    """The router's own answer to an abort says nothing: it reaches one worker or none."""
+    rid = new_rid()
+
+    answer = stage.send("POST", "/abort_request", {"rid": rid, "abort_all": False})
+
+    assert answer.status_code == (200 if stage.program.passes_abort_on else 404)
+    assert sum(len(stage.aborts(url, rid)) for url in stage.by_url) == (1 if stage.program.passes_abort_on else 0)
 
 
 @pytest.mark.parametrize("number", [2, 3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router_stage import Stage, wait_until
+from router_stage import NEVER, Stage, in_thread, wait_until
 
 from abort_sync import Status, new_rid
 
@@ -15,7 +15,7 @@ def test_prefill_and_decode_workers_are_both_listed(stage: Stage) -> None:
 
     first, second, decode = stage.by_url
     kinds = {first: "prefill", second: "prefill", decode: "decode"}
-    if not stage.program.lists_kind:
+    if not stage.program.tells_details:
         kinds = dict.fromkeys(kinds, None)  # type: ignore[arg-type]
     assert {worker.url: worker.kind for worker in workers} == kinds
     assert len(workers) == 3
@@ -37,14 +37,19 @@ def test_one_abort_reaches_prefill_and_decode_exactly_once(stage: Stage) -> None
 
 def test_a_request_ends_on_both_sides(stage: Stage) -> None:
     """`abort_until_idle` also ends a decode that the router starts only after the aborted prefill (vllm-router)."""
-    rid = new_rid()
+    rid, held = new_rid(), new_rid()
+    first, *_ = stage.by_url
     generation = stage.generate(rid)
     stage.wait_running(rid)
+    # Keeps the call going until the router is done, however slow it is.
+    stage.by_url[first].start_generation(held, ignore_first_aborts=NEVER)
 
-    report = stage.client().abort_until_idle([rid], timeout_s=60.0)
+    call = in_thread(stage.client().abort_until_idle, [rid], timeout_s=120.0)
+    wait_until(generation.done, "the router answers its client")
+    assert stage.running(rid) == set()
+    stage.by_url[first].finish_generation(held)
 
+    report = call.result(timeout=120.0)
     assert report.ok, str(report)
     assert {(one.target, one.status) for one in report.outcomes} == {(url, Status.IDLE) for url in stage.by_url}
-    wait_until(generation.done, "the router answers its client")
     assert generation.result().status_code == 200
-    assert stage.running(rid) == set()

@@ -195,7 +195,7 @@ class FanOut:
                     self._changed.wait(self._until_next(may_start))
                     if begun == self._begun and self._is_any_ready():
                         may_start += _BURST  # all threads that there are block
-                if self._is_over:
+                if self._is_over or self._deadline.is_over:
                     return
                 self._active += 1
                 self._starting = 1

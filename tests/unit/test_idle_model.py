@@ -223,7 +223,7 @@ def check_safe(fleet: Fleet, watch: Watch, has_ended: bool, settle: int) -> None
             assert not one.is_produced, f"{name} has a request that an agent sent at {one.came}, before the agents were quiet"
 
 
-@MODEL
+@settings(MODEL, max_examples=60)
 @given(**{**SCRIPTS, "events": EVENTS.map(lambda events: [one for one in events if one.at < 2.0])})
 def test_idle_is_said_when_it_is_quiet(events: list[Event], given: str, settle: int, quiet_s: float) -> None:
     """When nothing new comes, aborts work and loads are true, the loop is done well before the deadline."""

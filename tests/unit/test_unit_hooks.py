@@ -13,6 +13,7 @@ from abort_sync import AbortClient, ConfigurationError, Keys, Outcome, Report, S
 from abort_sync import _hooks as hooks_room
 
 ARGS = {"session_server_instance_ids": {"a": "id-1", "b": "id-2"}, "sglang_router_ip": "10.0.0.1", "sglang_router_port": 3000}
+ONE_ID = {"session_server_instance_id": "x"}
 
 
 class Calls:
@@ -67,7 +68,7 @@ def test_abort_flushes_every_id_at_the_server_of_the_environment(calls: Calls, m
     ("call", "operation", "text"),
     [
         (lambda: abort(ARGS), "abort", "no agent server URL: set AGENT_SERVER_URL"),
-        (lambda: abort({}), "abort", "args name no instance id (session_server_instance_ids, session_server_instance_id): nothing to flush"),
+        (lambda: abort({}), "abort", "(session_server_instance_ids, session_server_instance_id): nothing to flush"),
         (lambda: abort(SimpleNamespace(session_server_instance_id="")), "abort", "args name no instance id"),
         (lambda: abort_sglang_request(None, "r"), "abort_sglang_request", "no router URL was given: nothing to abort at"),
         (lambda: abort_sglang_request(" ", "r"), "abort_sglang_request", "no router URL was given"),
@@ -83,7 +84,7 @@ def test_abort_flushes_every_id_at_the_server_of_the_environment(calls: Calls, m
             "no router URL: set args.sglang_router_ip and sglang_router_port, or ABORT_SYNC_ROUTER_URL",
         ),
         (lambda: teardown({}, abort_all=True), "teardown", "no router URL"),
-        (lambda: teardown({"session_server_instance_id": "x"}, abort_all=True), "teardown", "no agent server URL: set AGENT_SERVER_URL; no router URL"),
+        (lambda: teardown(ONE_ID, abort_all=True), "teardown", "no agent server URL: set AGENT_SERVER_URL; no router URL"),
     ],
 )  # fmt: skip
 def test_nothing_to_do_is_a_report_and_a_line_at_info(
@@ -175,17 +176,18 @@ def test_the_given_logger_is_told_of_what_is_not_ok(calls: Calls, caplog: pytest
 
 ROUTER = ["http://10.0.0.1:3000"]
 AGENT = "http://agents:9"
+BOTH = {"router_url": ROUTER, "agent_server_url": AGENT}
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs", "env", "made", "called", "error"),
     [
-        (ARGS, {}, {"AGENT_SERVER_URL": AGENT}, {"router_url": ROUTER, "agent_server_url": AGENT}, (["id-1", "id-2"], (), False), None),
-        (ARGS, {"rids": iter(["r"])}, {"AGENT_SERVER_URL": AGENT}, {"router_url": ROUTER, "agent_server_url": AGENT}, (["id-1", "id-2"], ["r"], False), None),
-        (ARGS, {"abort_all": True}, {"AGENT_SERVER_URL": AGENT}, {"router_url": ROUTER, "agent_server_url": AGENT}, (["id-1", "id-2"], (), True), None),
+        (ARGS, {}, {"AGENT_SERVER_URL": AGENT}, BOTH, (["id-1", "id-2"], (), False), None),
+        (ARGS, {"rids": iter(["r"])}, {"AGENT_SERVER_URL": AGENT}, BOTH, (["id-1", "id-2"], ["r"], False), None),
+        (ARGS, {"abort_all": True}, {"AGENT_SERVER_URL": AGENT}, BOTH, (["id-1", "id-2"], (), True), None),
         (ARGS, {"rids": ["r"]}, {}, {"router_url": ROUTER}, ((), ["r"], False), "no agent server URL: set AGENT_SERVER_URL"),
         (ARGS, {"abort_all": True}, {}, {"router_url": ROUTER}, ((), (), True), "no agent server URL: set AGENT_SERVER_URL"),
-        ({"session_server_instance_id": "x"}, {"rids": ["r"]}, {"AGENT_SERVER_URL": AGENT}, {"agent_server_url": AGENT}, (["x"], (), False), "no router URL"),
+        (ONE_ID, {"rids": ["r"]}, {"AGENT_SERVER_URL": AGENT}, {"agent_server_url": AGENT}, (["x"], (), False), "no router URL"),
         ({}, {"rids": ["r"]}, {"ABORT_SYNC_ROUTER_URL": "http://e:1"}, {"router_url": ["http://e:1"]}, ((), ["r"], False), None),
         ({"rollout_external_engine_addrs": ["w:1"]}, {"rids": ["r"]}, {}, {"worker_urls": ["w:1"]}, ((), ["r"], False), None),
     ],

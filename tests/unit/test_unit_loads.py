@@ -53,8 +53,8 @@ def test_each_shape_is_read(content: Any, load: Load) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        None, 7, "x", True, [], {}, {"loads": []}, {"loads": None}, {"loads": {}}, {"loads": 3}, {"loads": [None]}, {"loads": [3]}, [3], [[]],
-        {"loads": [{}]}, {"loads": [{"num_running_reqs": 0}]}, {"loads": [{"num_waiting_reqs": 0}]}, [{"num_reqs": 0}],
+        None, 7, "x", True, [], {}, {"loads": []}, {"loads": None}, {"loads": {}}, {"loads": 3}, {"loads": [None]}, {"loads": [3]}, [3],
+        [[]], {"loads": [{}]}, {"loads": [{"num_running_reqs": 0}]}, {"loads": [{"num_waiting_reqs": 0}]}, [{"num_reqs": 0}],
         {"loads": [rank("0", 0)]}, {"loads": [rank(None, 0)]}, {"loads": [rank(0, None)]}, {"loads": [rank(False, 0)]},
         {"loads": [rank(0.0, 0)]}, {"loads": [rank(-1, 0)]}, {"loads": [rank(0, -1)]}, {"loads": [rank(), {}]}, {"load": 0}, {"error": "x"},
         [{"num_tokens": 0}], {"num_running_reqs": 0, "num_waiting_reqs": 0},

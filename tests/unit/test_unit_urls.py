@@ -210,7 +210,8 @@ def test_credentials_are_read_decoded(url: str, expected: tuple[str, str] | None
     ("host", "is_local"),
     [
         ("localhost", True), ("LocalHost.", True), ("ip6-localhost", True), ("127.0.0.1", True), ("127.3.2.1", True), ("::1", True),
-        ("0.0.0.0", True), ("::", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("localhost.example", False), ("fe80::1%eth0", False),
+        ("0.0.0.0", True), ("::", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("localhost.example", False),
+        ("fe80::1%eth0", False),
     ],
 )  # fmt: skip
 def test_a_local_host_is_known(host: str, is_local: bool) -> None:

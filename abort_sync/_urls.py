@@ -161,7 +161,7 @@ def _checked(parts: SplitResult) -> Url:
         raise _Reason("its port is no number from 1 to 65535") from None
     if port == 0:
         raise _Reason("port 0 cannot be dialled")
-    if ":" in host:
+    if ":" in host or "[" in parts.netloc.rpartition("@")[2]:  # older Pythons take anything between brackets for a host
         ipaddress.IPv6Address(host)
     elif host.replace(".", "").isdigit():
         if ipaddress.IPv4Address(host).packed[0] == 0 and not is_wildcard(host):

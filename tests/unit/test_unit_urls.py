@@ -108,6 +108,7 @@ def test_a_rank_is_no_host(listed: str, clean: str, host: str, port: int) -> Non
         ("http://::1:8000", "an IPv6 address needs brackets"),
         ("http://[::1", "cannot be used"),
         ("http://[zz]:1", "cannot be used"),
+        ("http://[127.0.0.1]:1", "cannot be used"),
         ("http://a..b:1", "cannot be used"),
         (f"http://{'a' * 64}.example:1", "cannot be used"),
         ("http://h/" + "a" * 3000, "3009 characters long, more than 2048"),

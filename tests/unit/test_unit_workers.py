@@ -154,6 +154,13 @@ def test_notes_are_bounded() -> None:
     assert [one.url for one in listing.workers] == ["http://a:1"]
 
 
+def test_a_listing_beyond_all_measure_is_cut_and_not_ok() -> None:
+    """Of a listing of more than ten thousand entries the first ten thousand are used, and its error says so."""
+    listing, _ = ask({"/workers": Answer(200, json.dumps([f"http://a:{number + 1}" for number in range(10_001)]).encode())})
+    assert len(listing.workers) == 10_000
+    assert listing.error == f"{ROUTER} lists 10001 entries: only the first 10000 are used"
+
+
 def test_each_server_is_one_worker() -> None:
     """A1: ranks, repetitions, slashes and schemes of one server are one worker; order is kept."""
     assert urls("http://b:2@0", {"url": "http://b:2@1"}, "http://a:1/", {"url": "a:1"}, "http://a:1") == ["http://b:2", "http://a:1"]

@@ -102,6 +102,3 @@ def test_every_script_of_the_router(fleet: LocalFleet, script: list) -> None:
         assert targets == []
         assert not report.ok
         assert fleet.router_url in report.error or "no worker is listed" in report.error
-
-
-

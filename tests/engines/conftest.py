@@ -84,6 +84,6 @@ def pytest_runtest_makereport():
 def pytest_terminal_summary(terminalreporter) -> None:
     if MEASURED:
         terminalreporter.section("measured against SGLang 0.5.23 on this machine")
-        terminalreporter.write_line(f"{'seconds':64} {'times':>5} {'median':>8} {'worst':>8}")
+        terminalreporter.write_line(f"{'seconds':70} {'times':>5} {'median':>8} {'worst':>8}")
         for what, seconds in MEASURED:
-            terminalreporter.write_line(f"{what:64} {len(seconds):5} {statistics.median(seconds):8.3f} {max(seconds):8.3f}")
+            terminalreporter.write_line(f"{what:70} {len(seconds):5} {statistics.median(seconds):8.3f} {max(seconds):8.3f}")

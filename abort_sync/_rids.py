@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,7 +23,7 @@ def new_rid(prefix: str = "") -> str:
     """
     if not isinstance(prefix, str) or len(prefix) > 200 or not prefix.isprintable():
         raise ConfigurationError(f"prefix must be a string of at most 200 printable characters, not {_shown(prefix)}")
-    return f"{prefix}{uuid.uuid4().hex}r"
+    return f"{prefix}{os.urandom(16).hex()}r"
 
 
 def expand_batch_rids(rid: str, n: int) -> list[str]:

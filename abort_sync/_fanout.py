@@ -78,7 +78,7 @@ class FanOut:
 
     def __init__(self, work: Work, deadline: Deadline, threads: int, cut: Callable[[], None]) -> None:
         self._deadline, self._threads, self._cut = deadline, threads, cut
-        self._lock = threading.Lock()  # taken as such by the calling thread: an interrupt inside a Condition's `with` leaves it locked
+        self._lock = threading.Lock()  # taken as such: an interrupt inside the `with` of a Condition would leave it locked
         self._changed = threading.Condition(self._lock)
         self._ready: list[tuple[float, int, _Piece]] = []
         self._count = 0
@@ -103,7 +103,7 @@ class FanOut:
         if not self._short:
             return None
         now = time.monotonic()
-        with self._changed:
+        with self._lock:
             waiting = sum(1 for when, _, _ in self._ready if when <= now)
             turns = 1 - (-waiting // self._short)
         return self._deadline.left() / turns
@@ -187,7 +187,7 @@ class FanOut:
         """Have a thread for each step that is ready, or make the steps here."""
         may_start = _BURST
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._is_over and not (self._is_any_ready() and self._active < min(may_start, self._threads)):
                     if self._deadline.is_over:
                         return
@@ -200,7 +200,7 @@ class FanOut:
                 self._active += 1
                 self._starting = 1
             is_started = self._start_thread(executor)
-            with self._changed:
+            with self._lock:
                 self._starting = 0
                 if is_started:
                     continue
@@ -241,6 +241,7 @@ class FanOut:
             if not _started_raw(self._loop):
                 with self._lock:
                     self._active -= wanted - n
+                    self._changed.notify()  # the lead may have taken them for threads that run, and wait for one
                 return
 
     # --- the threads ---
@@ -249,14 +250,14 @@ class FanOut:
         """Make steps while any is ready; whoever starts this has counted it as active."""
         try:
             for _ in range(at_most):
-                with self._changed:
+                with self._lock:
                     if self._is_over or self._deadline.is_over or not self._is_any_ready():
                         return
                     piece = heapq.heappop(self._ready)[2]
                     self._begun += 1
                 self._step(piece)
         finally:
-            with self._changed:
+            with self._lock:
                 self._active -= 1
                 self._changed.notify()
             if self._is_over:
@@ -287,21 +288,21 @@ class FanOut:
             if not piece.is_spawned:
                 self._stop()
             return
-        with self._changed:
+        with self._lock:
             parent.awaited -= 1
             is_awaited = parent.awaited > 0
         if not is_awaited:
             self._push([parent])
 
     def _stop(self) -> None:
-        with self._changed:
+        with self._lock:
             self._is_over = True
             self._changed.notify_all()
         self._messages.put(None)
 
     def _push(self, pieces: Sequence[_Piece], wait_s: float = 0.0) -> None:
         when = time.monotonic() + wait_s
-        with self._changed:
+        with self._lock:
             for piece in pieces:
                 self._count += 1
                 heapq.heappush(self._ready, (when, self._count, piece))

@@ -37,7 +37,7 @@ FOREVER = 1e6
 POLL_S = 0.25
 LISTING_S = 0.1
 NAMES = ("a", "b", "c")
-MODEL = settings(derandomize=True, deadline=None, database=None, max_examples=200)
+MODEL = settings(derandomize=True, deadline=None, database=None, max_examples=150)
 
 
 @dataclass

@@ -106,6 +106,39 @@ def test_everything_runs_however_threads_are_given(threads: str) -> None:
     assert seen[-1] == -1
 
 
+def test_two_that_fail_to_start_a_thread_at_once_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F7: the lead and the calling thread are refused a thread at the same moment: the lead makes the steps all the same."""
+    start, caller = _thread.start_new_thread, threading.get_ident()
+    started: list[int] = []
+    caller_is_starting = threading.Event()
+
+    def refuse_both(*args: Any) -> int:
+        if not started:
+            started.append(1)
+            return start(*args)
+        if threading.get_ident() != caller:
+            caller_is_starting.wait(5.0)  # the calling thread has counted the threads that it is about to start
+        elif not caller_is_starting.is_set():
+            caller_is_starting.set()
+            end = time.monotonic() + 5.0
+            while fan_out._threads == 8 and time.monotonic() < end:  # the lead has taken them for threads that run
+                time.sleep(0.01)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(_thread, "start_new_thread", refuse_both)
+    seen: list[int] = []
+
+    def work() -> Iterator[Any]:
+        yield 0.0
+        seen.append(1)
+
+    fan_out = FanOut(work(), Deadline.after(20.0), 8, nothing)
+    fan_out.run()
+    assert seen == [1]
+
+
 def test_a_step_that_fails_ends_the_run_with_its_error(threads: str) -> None:
     """An error that a step lets through is a defect: it comes out of `run` as it is, and nothing is left running."""
 

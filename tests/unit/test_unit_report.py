@@ -32,7 +32,7 @@ OUTCOMES = st.builds(
 REPORTS = st.builds(
     Report, TEXT, st.lists(OUTCOMES, max_size=4).map(tuple), st.none() | TEXT, st.lists(TEXT, max_size=2).map(tuple), SECONDS, st.booleans()
 )
-STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=30)
+STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=20)
 
 
 def outcome(status: Status, target: str = "http://10.0.0.1:30000", **more: object) -> Outcome:

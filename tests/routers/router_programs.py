@@ -20,6 +20,7 @@ MODES: dict[str, str] = {
     "prefill/decode": "two prefill servers and one decode server",
     "key": "the router started with an API key",
     "control keys": "the router started with control-plane keys, one admin and one user",
+    "gateway route": "the router's own abort route, and workers whose key only it knows",
     "changing": "workers added and removed while they generate",
     "one killed": "one worker of three dies",
     "all killed": "every worker dies",
@@ -70,11 +71,14 @@ class Program:
             command += self.dp_arguments
         elif mode == "key":
             command += ["--api-key", ROUTER_KEY]
+        elif mode == "gateway route":
+            command += ["--enable-rl", "--api-key", ROUTER_KEY]
         elif mode == "control keys":
             command += ["--control-plane-api-keys", f"a1:Admin:admin:{ADMIN_KEY}", f"u1:User:user:{USER_KEY}"]
         return (*command, "--worker-urls", *workers) if workers else tuple(command)
 
 
+_NO_ROUTE = {"gateway route": "--enable-rl"}
 _NO_CONTROL_KEYS = {"control keys": "--control-plane-api-keys"}
 
 PROGRAMS = (
@@ -82,7 +86,7 @@ PROGRAMS = (
         "sglang-router 0.1.9",
         "sglang-router==0.1.9",
         ("-m", "sglang_router.launch_router"),
-        not_offered=_NO_CONTROL_KEYS,
+        not_offered={**_NO_CONTROL_KEYS, **_NO_ROUTE},
         has_fast_health_checks=False,
         has_workers_resource=False,
         guards_listing=False,
@@ -94,13 +98,14 @@ PROGRAMS = (
         "sglang-router 0.2.4",
         "sglang-router==0.2.4",
         ("-m", "sglang_router.launch_router"),
-        not_offered=_NO_CONTROL_KEYS,
+        not_offered={**_NO_CONTROL_KEYS, **_NO_ROUTE},
     ),
     Program(
         "sglang-router 0.3.2",
         "sglang-router==0.3.2",
         ("-m", "sglang_router.launch_router"),
         in_extra=True,
+        not_offered=_NO_ROUTE,
         ipv6_host="[::1]",
     ),
     Program(
@@ -116,7 +121,7 @@ PROGRAMS = (
         "vllm-router 0.1.17",
         "vllm-router==0.1.17",
         ("-m", "vllm_router.launch_router"),
-        not_offered=_NO_CONTROL_KEYS,
+        not_offered={**_NO_CONTROL_KEYS, **_NO_ROUTE},
         dp_arguments=("--intra-node-data-parallel-size", "2", "--api-key", ROUTER_KEY),
         pd_flag="--vllm-pd-disaggregation",
         has_workers_resource=False,
@@ -131,7 +136,7 @@ MILES = Program(
     "",
     (),
     in_extra=True,
-    not_offered=dict.fromkeys(("data-parallel", "prefill/decode", "key", "control keys", "IPv6", "router first"), ""),
+    not_offered={mode: "" for mode in MODES if mode not in ("plain", "changing", "one killed", "all killed", "none")},
     has_workers_resource=False,
     can_remove=False,
     dialect="/list_workers",

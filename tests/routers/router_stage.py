@@ -148,7 +148,7 @@ def in_thread(call: Any, *args: Any, **kwargs: Any) -> Future[Any]:
 def staged(program: Program, mode: str, logs: Path) -> Iterator[Stage]:
     """Start `program` in `mode` with its workers, and end them; nothing may have tried to leave the machine."""
     with contextlib.ExitStack() as stack:
-        worker_key = ROUTER_KEY if mode == "key" else None
+        worker_key = ROUTER_KEY if mode in ("key", "gateway route") else None
         fleet = stack.enter_context(LocalFleet(_WORKERS.get(mode, 3), agent_server=False, worker_key=worker_key))
         urls: tuple[str, ...] = fleet.worker_urls
         if mode == "IPv6":
@@ -156,6 +156,8 @@ def staged(program: Program, mode: str, logs: Path) -> Iterator[Stage]:
         stage = Stage(program, mode, "", fleet, dict(zip(urls, fleet.workers)))
         if mode == "key":
             stage.keys = Keys(router=ROUTER_KEY, worker=ROUTER_KEY)
+        elif mode == "gateway route":
+            stage.keys = Keys(router=ROUTER_KEY)
         elif mode == "control keys":
             stage.keys = Keys(router=ADMIN_KEY)
         elif mode == "data-parallel":

@@ -228,6 +228,18 @@ def test_a_grpc_worker_is_unsupported(replay: Replay, router: str) -> None:
     assert "gRPC" in str(report.outcomes[0].error) or "grpc" in str(report.outcomes[0].error)
 
 
+def test_a_grpc_worker_is_called_by_its_http_control_url(replay: Replay) -> None:
+    """Where the gateway's label names an HTTP address of a gRPC worker, that address is the worker."""
+    response = dict(captured("smg-1.13.0", "grpc_live")["workers"]["response"])
+    labelled = response["body"].replace('"labels":{', '"labels":{"rl.control_url":"http://127.0.0.1:31012",')
+    response.update(body=labelled, headers={"content-type": "application/json", "content-length": str(len(labelled))})
+    replay.answers = {"/workers": as_sent(response)}
+
+    (worker,) = AbortClient(replay.url, timeout_s=30.0).workers()
+
+    assert (worker.url, worker.connection) == ("http://127.0.0.1:31012", "http")
+
+
 @pytest.mark.parametrize("router", [path.stem for path in sorted(DATA.glob("*.json")) if "minilb" in path.read_text("utf-8")])
 def test_a_load_balancer_without_listing_or_abort_is_unsupported(replay: Replay, router: str) -> None:
     """`--mini-lb` lists nothing and aborts nothing: it is taken for a server, and the 404 of the abort is reported."""

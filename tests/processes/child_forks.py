@@ -143,16 +143,8 @@ def executor_spawn(urls: Sequence[str]) -> None:
     in_executor("spawn", urls)
 
 
-def executor_forkserver(urls: Sequence[str]) -> None:
-    in_executor("forkserver", urls)
-
-
 def pool_fork(urls: Sequence[str]) -> None:
     in_pool("fork", urls)
-
-
-def pool_spawn(urls: Sequence[str]) -> None:
-    in_pool("spawn", urls)
 
 
 def pool_forkserver(urls: Sequence[str]) -> None:
@@ -162,5 +154,5 @@ def pool_forkserver(urls: Sequence[str]) -> None:
 if __name__ == "__main__":
     main(
         fork, spawn, forkserver, fork_in_the_middle, forks_among_fan_outs, fork_inside_a_call,
-        executor_fork, executor_spawn, executor_forkserver, pool_fork, pool_spawn, pool_forkserver,
+        executor_fork, executor_spawn, pool_fork, pool_forkserver,
     )  # fmt: skip

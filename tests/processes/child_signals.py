@@ -44,6 +44,39 @@ def hundred_fan_outs(urls: Sequence[str]) -> None:
     tell(handled=[one.ok for one in handled], interrupted=[one.ok for one in interrupted], threads=threading.active_count())
 
 
+class Raised(BaseException):
+    """What a handler raises, as KeyboardInterrupt is."""
+
+
+def hundred_exceptions(urls: Sequence[str]) -> None:
+    """Have a handler raise at a random moment of each of a hundred calls, whose first worker hangs."""
+    client = client_for(urls, limits=Limits(read_s=30.0))
+    chance = random.Random(5)
+
+    def stop() -> None:
+        raise Raised
+
+    on_signal(stop)
+    came_out: list[float] = []
+    while len(came_out) < 100:
+        began = time.monotonic()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.02), 1.0)  # again, should it be lost in a callback
+            client.abort_request("interrupted")
+        except Raised:
+            came_out.append(time.monotonic() - began)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    wait_for_threads_to_end()
+    tell(longest_s=max(came_out), threads=threading.active_count(), after=brief(client_for(urls[1:]).abort_request("after")))
+
+
+def wait_for_threads_to_end() -> None:
+    ends = time.monotonic() + 20.0
+    while threading.active_count() > 1 and time.monotonic() < ends:
+        time.sleep(0.01)
+
+
 def submits(urls: Sequence[str]) -> None:
     """Interrupt the caller's own `submit` until the handler has found its lock held 10 times."""
     client = client_for(urls)
@@ -89,9 +122,7 @@ def held_locks(urls: Sequence[str]) -> None:
                 report = client.abort_request(f"{'+'.join(names)}-{threads}")
             tell(**{f"{'+'.join(names)}-{threads}": brief(report)})
     tell(after=brief(client.abort_request("after")))
-    ends = time.monotonic() + 20.0
-    while threading.active_count() > 1 and time.monotonic() < ends:  # those that waited for the locks
-        time.sleep(0.01)
+    wait_for_threads_to_end()  # those that waited for the locks
     tell(threads=threading.active_count())
 
 
@@ -134,4 +165,4 @@ def terminated(urls: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(idle, hundred_fan_outs, submits, held_locks, recipe, interrupted, terminated)
+    main(idle, hundred_fan_outs, hundred_exceptions, submits, held_locks, recipe, interrupted, terminated)

@@ -61,11 +61,10 @@ def test_a_child_that_leaves_a_call_by_an_exception_cuts_nothing(fleet: LocalFle
     assert "timed out" in ended.seen["errors"][1]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("kind", ["executor", "pool"])
-def test_clients_go_into_a_process_pool_and_reports_and_errors_come_out(fleet: LocalFleet, kind: str, method: str) -> None:
+@pytest.mark.parametrize("case", ["executor_fork", "executor_spawn", "pool_fork", "pool_forkserver"])
+def test_clients_go_into_a_process_pool_and_reports_and_errors_come_out(fleet: LocalFleet, case: str) -> None:
     """`ProcessPoolExecutor` and `multiprocessing.Pool` take a client and bring back a report, an error with its report, a misuse."""
-    seen = run("child_forks", f"{kind}_{method}", fleet.worker_urls, *FORK)
+    seen = run("child_forks", case, fleet.worker_urls, *FORK)
     assert seen["report"]["ok"], seen
     assert seen["incomplete"]["statuses"] == ["UNREACHABLE"]
     assert "UNREACHABLE" in seen["text"]

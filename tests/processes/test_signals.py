@@ -32,6 +32,18 @@ def test_a_handler_may_interrupt_a_fan_out_a_hundred_times(fleet: LocalFleet) ->
         assert set(got) == wanted
 
 
+def test_an_exception_from_a_handler_comes_out_of_any_moment_of_a_call(fleet: LocalFleet) -> None:
+    """A hundred calls over a hung worker are each left by an exception, wherever it hit: soon, and with no thread left."""
+    fleet.workers[0].behave(Behaviour.hang())
+    with child("child_signals", "hundred_exceptions", fleet.worker_urls) as one:
+        ended = one.end()  # stderr may tell of one that hit a callback of the interpreter's own
+    seen = ended.seen
+    assert ended.code == 0, ended
+    assert seen["longest_s"] < 10.0, seen
+    assert seen["threads"] == 1
+    assert seen["after"]["ok"], seen
+
+
 def test_a_handler_may_interrupt_the_callers_own_submit(fleet: LocalFleet) -> None:
     """Handlers that interrupt `executor.submit` of the main thread, its lock held, come back in time, with all delivered."""
     seen = run("child_signals", "submits", fleet.worker_urls)

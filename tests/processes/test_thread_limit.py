@@ -29,8 +29,6 @@ def test_workers_that_hang_do_not_use_up_the_time_of_few_threads(case: str, coul
         for worker in fleet.workers[:hung]:
             worker.behave(Behaviour.hang())
         seen = run("child_limits", case, fleet.worker_urls)
-        rids = [[one.json["rid"] for one in worker.requests] for worker in fleet.workers[hung:]]
     assert (seen["could_start"], seen["can_start"]) == (could_start, could_start), seen
     assert seen["report"]["statuses"] == ["UNKNOWN"] * hung + ["ACCEPTED"] * 3
-    assert seen["report"]["elapsed_s"] < 6.0 + 5.0
-    assert rids == [["limited"], ["limited"], ["before", "limited"]]
+    assert seen["report"]["elapsed_s"] < 6.0 + 5.0  # the deadline, and a slack for a machine that stalls

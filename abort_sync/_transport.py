@@ -88,6 +88,7 @@ class Transport:
             error = f"{error} while {line.phase}"
             status = None
         is_refused = failure is not None and any(isinstance(one, ConnectionRefusedError) for one in _chain(failure))
+        failure = None  # its traceback holds this frame, and both would hold the connection until the garbage collector comes
         return Answer(status, body, headers, error, line.is_sent, is_refused, time.monotonic() - began)
 
     def open(self, line: Line, host: str, port: int) -> socket.socket:

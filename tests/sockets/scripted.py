@@ -91,6 +91,11 @@ class Scripted:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.asked) >= count, timeout_s), f"{len(self.asked)} of {count} requests came"
 
+    def settle(self, timeout_s: float = 30.0) -> None:
+        """Wait until no connection is open any more; fails the test if one stays."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: not self._open, timeout_s), f"{len(self._open)} connections are still open"
+
     def _accept(self) -> None:
         while True:
             try:
@@ -111,6 +116,7 @@ class Scripted:
         with self._changed:
             self._open.discard(connection)
             connection.close()
+            self._changed.notify_all()
 
     def _talk(self, plain: socket.socket) -> None:
         connection = plain

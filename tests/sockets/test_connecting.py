@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ from contextlib import ExitStack
 from typing import Any, Callable
 
 import pytest
-from scripted import Scripted, answer, closed_port
+from scripted import Scripted, answer, closed_port, hang
 from timing import WIDE, timed
 
 from abort_sync import AbortClient, Limits, Status
@@ -92,3 +94,28 @@ def test_every_address_of_a_name_gets_its_share(names: Callable[..., list[str]],
         (outcome,) = AbortClient(worker_urls="many.example:1", limits=limits, timeout_s=60.0).abort_request("rid-1").outcomes
 
     assert (outcome.status, len(outcome.attempts)) == (Status.ACCEPTED, 1)
+
+
+def test_a_failed_attempt_holds_nothing_until_the_garbage_collector_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused, cut off, timed out, no tunnel: the descriptors are closed when the call is back, without a collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Scripted(b"HTTP/1.1 2") as cut, Scripted(hang) as hung, Scripted(answer(407)) as no_tunnel:
+            before = open_descriptors()
+            urls = [cut.url, hung.url, hung.url.replace("http", "https"), f"127.0.0.1:{closed_port()}"]
+            client = AbortClient(worker_urls=urls, limits=Limits(0.5, 0.5, attempts=1))
+            assert not any(one.ok for one in client.abort_request("rid-1").outcomes)
+            for url in (no_tunnel.url, hung.url):
+                monkeypatch.setenv("https_proxy", url)
+                client = AbortClient(worker_urls="https://worker.example", trust_env=True, limits=Limits(0.5, 0.5, attempts=1))
+                assert not client.abort_request("rid-1").ok
+            for server in (cut, hung, no_tunnel):
+                server.settle()
+            assert open_descriptors() == before
+    finally:
+        gc.enable()
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))

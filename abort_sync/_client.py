@@ -227,7 +227,8 @@ class AbortClient:
         """Abort requests, look, and abort again, until every worker reported no work ``settle`` times in a row.
 
         One outcome a worker: IDLE; BUSY with ``remaining``; UNKNOWN where the load cannot be read, or (``exclusive=False``) where
-        others' requests may be what is left. The workers are listed again between rounds. A generate that a *paused* engine
+        others' requests may be what is left. The workers are listed again between rounds; a router that does not answer is asked
+        again for some 5 s. A generate that a *paused* engine
         holds back before its scheduler shows in no load.
 
         Args:

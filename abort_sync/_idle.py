@@ -6,6 +6,7 @@ rounds (late, re-registered and removed ones count) and says when the goal is re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Callable, Optional, Protocol
@@ -13,6 +14,9 @@ from typing import Callable, Optional, Protocol
 from ._fanout import Spawn, Step
 from ._loads import Load
 from ._workers import Worker
+
+ROUTER_AWAY_S = 5.0
+"""So long a router that does not answer, or answers 5xx, is asked again before the call makes do with what it knows."""
 
 _SHORTEST_VISIT_S = 0.05
 """With less time left no visit is begun: it would be cut before its answer."""
@@ -91,6 +95,9 @@ class Workers(Protocol):
     def list_workers(self) -> Generator[Step, None, Sequence[Worker]]:
         """Return the workers that are listed now."""
 
+    def is_listing_settled(self) -> bool:
+        """Tell whether the last listing was whole, or would not become so by being asked for again."""
+
     def visit(self, watched: Watched) -> Generator[Step, None, Visit]:
         """Abort at one worker if ``watched.is_to_abort``, then look at its load."""
 
@@ -130,6 +137,8 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
     """
     number = 0
     listed = workers.given_workers()
+    is_listed = False
+    patience_until = -math.inf  # on the clock of what is left
     while True:
         watch.is_quiet = not is_producing()
         new = [Watched(one) for one in listed if one.url not in watch.by_url]
@@ -137,7 +146,7 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
             watch.by_url[one.worker.url] = one
         if new:
             yield Spawn([_visit_again_and_again(workers, watch, one) for one in new])
-        if watch.is_quiet and number and not new and all(one.is_settled(watch.settle) for one in watch.by_url.values()):
+        if is_listed and watch.is_quiet and not new and all(one.is_settled(watch.settle) for one in watch.by_url.values()):
             watch.is_reached = True
         if number:
             workers.round_ended(number)
@@ -146,6 +155,11 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
             return
         yield watch.poll_s if number > 1 else 0.0
         listed = yield from workers.list_workers()
+        if workers.is_listing_settled():
+            is_listed, patience_until = True, -math.inf
+        else:
+            patience_until = max(patience_until, workers.left() - ROUTER_AWAY_S)
+            is_listed = workers.left() <= patience_until
 
 
 def _visit_again_and_again(workers: Workers, watch: Watch, one: Watched) -> Generator[Step, None, None]:

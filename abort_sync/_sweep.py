@@ -97,6 +97,10 @@ class IdleSweep:
         yield from self.fleet.learn()
         return self.fleet.workers
 
+    def is_listing_settled(self) -> bool:
+        """Tell whether no router is left to be asked again: each has answered, if only with a refusal."""
+        return all(one.error is None or one.is_reachable for one in self.fleet.listings)
+
     def given_workers(self) -> Sequence[Worker]:
         """Return the workers that no router needs to be asked for."""
         return self.fleet.given

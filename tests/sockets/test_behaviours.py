@@ -216,8 +216,7 @@ def test_waiting_for_requests(worker: LoopbackWorker) -> None:
 def test_a_chunked_body_is_read(worker: LoopbackWorker) -> None:
     """A body in chunks is recorded whole."""
     chunked = (
-        b"POST /abort_request HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b'5\r\n{"rid\r\n6;x=y\r\n":"a"}\r\n0\r\nx-trailer: y\r\n\r\n'
+        b'POST /abort_request HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"rid\r\n6;x=y\r\n":"a"}\r\n0\r\nx-trailer: y\r\n\r\n'
     )
     with raw(worker.url, chunked) as connection:
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK")

@@ -50,7 +50,22 @@ def test_a_listing_is_cleaned(entries: list[Any], urls: list[str]) -> None:
 
 def test_entries_that_cannot_be_used_are_noted_and_the_rest_is_used() -> None:
     """Numbers, null, empty and impossible URLs are each named in a note; the valid entries are workers."""
-    odd = [7, None, {}, {"url": None}, {"url": ""}, {"url": 3}, [], "", " ", "ftp://h", "http://", "http://h:99999", "http://h:0", "http://h/?a=b"]
+    odd = [
+        7,
+        None,
+        {},
+        {"url": None},
+        {"url": ""},
+        {"url": 3},
+        [],
+        "",
+        " ",
+        "ftp://h",
+        "http://",
+        "http://h:99999",
+        "http://h:0",
+        "http://h/?a=b",
+    ]
     odd += ["fd00::1:3000", "http://0.0.0.3:1", "http://a b", "http://h:1@", f"http://{'x' * 70}.y", "http://" + "h" * 3000, "://h", "/h"]
     urls, notes = discovered({"workers": [*odd[:10], "h:1", *odd[10:], "h:2"]})
 
@@ -64,7 +79,10 @@ def test_entries_that_cannot_be_used_are_noted_and_the_rest_is_used() -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        *(json_answer(one) for one in (None, {}, 7, "x", True, [1, 2], [None], {"workers": None}, {"workers": {}}, {"workers": "http://h"})),
+        *(
+            json_answer(one)
+            for one in (None, {}, 7, "x", True, [1, 2], [None], {"workers": None}, {"workers": {}}, {"workers": "http://h"})
+        ),
         *(answer(200, body) for body in (b"", b"{", b'{"workers": [{"url": ', b'{"workers": ["\xff\xfe"]}', b"OK", b"<html></html>")),
         answer(200, "[]", "content-type: text/html"),
         answer(200, '{"workers": []}', length=100),

@@ -42,7 +42,7 @@ SPELLINGS: list[tuple[Any, list[str]]] = [
     (instance("a"), ["a"]),
     (["a", None, "", "  ", "b"], ["a", "b"]),
     ({"x": "a"}.values(), ["a"]),
-    (["\u00e9 \"x\"", "a/b?c"], ["\u00e9 \"x\"", "a/b?c"]),
+    (['\u00e9 "x"', "a/b?c"], ['\u00e9 "x"', "a/b?c"]),
 ]
 
 
@@ -201,12 +201,8 @@ def test_a_missing_flush_route_is_unsupported() -> None:
     assert "no such route" in str(outcome.error)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("right", "wrong"), (None, "right"), ("", "right"), (" ", "right")]
-)
-def test_the_agent_server_is_read_from_the_environment_when_called(
-    first: str | None, second: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("first", "second"), [("right", "wrong"), (None, "right"), ("", "right"), (" ", "right")])
+def test_the_agent_server_is_read_from_the_environment_when_called(first: str | None, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """``AGENT_SERVER_URL``, then ``SWE_AGENT_URL``; an argument goes before both."""
     with Scripted(flushed("a")) as right, Scripted(flushed("a")) as wrong:
         urls = {"right": right.url, "wrong": wrong.url}

@@ -172,8 +172,21 @@ def test_numbers_that_are_none_do_no_harm_beside_good_entries() -> None:
 HOSTILE = [
     *("file:///etc/passwd", "javascript:alert(1)", "gopher://h:1/_x", "ws://h:1", "unix:///tmp/x", "http+unix://x", "http:h", "//h:1"),
     *("http://h:1\r\nX-Evil: 1", "http://h\x00:1", "http://h:1/\x1b[2J", "http://h\u202e:1", "http://h\u2028:1", "http://h\ud800:1"),
-    *("http://h:1/ HTTP/1.1\r\n\r\nPOST /x", "http://h:1#@127.0.0.1/", "http://h:1?@127.0.0.1", "http://h:1\\@127.0.0.1", "http://0.1.2.3:1"),
-    *("http://" + "a" * 100_000, "http://h:1/" + "a" * 3000, "http://h:" + "1" * 5000, f"http://{'a' * 64}.example", "http://a..b", "http://[::1"),
+    *(
+        "http://h:1/ HTTP/1.1\r\n\r\nPOST /x",
+        "http://h:1#@127.0.0.1/",
+        "http://h:1?@127.0.0.1",
+        "http://h:1\\@127.0.0.1",
+        "http://0.1.2.3:1",
+    ),
+    *(
+        "http://" + "a" * 100_000,
+        "http://h:1/" + "a" * 3000,
+        "http://h:" + "1" * 5000,
+        f"http://{'a' * 64}.example",
+        "http://a..b",
+        "http://[::1",
+    ),
     *("grpc://h\x1b[2J:1", "grpc://" + "h" * 3000, "http://1.2.3.4.5:1", "http://256.1.1.1:1", "http://[fe80::zz]:1", "http://h:65536"),
 ]
 
@@ -190,7 +203,12 @@ def test_urls_that_mean_harm_are_each_named_and_never_called() -> None:
 
 def test_internationalised_names_are_workers_as_they_are() -> None:
     """Umlauts, other scripts and their ASCII forms are names like others; a report with them is JSON and text."""
-    names = ["http://b\u00fccher.example:1", "http://xn--bcher-kva.example:1", "http://\u4f8b\u3048.\u30c6\u30b9\u30c8:2", "http://\u0440\u0444:3"]
+    names = [
+        "http://b\u00fccher.example:1",
+        "http://xn--bcher-kva.example:1",
+        "http://\u4f8b\u3048.\u30c6\u30b9\u30c8:2",
+        "http://\u0440\u0444:3",
+    ]
     with Scripted(routes={"/workers": json_answer({"urls": names})}) as router:
         report = AbortClient(router.url, timeout_s=0.5, limits=Limits(attempts=1)).abort_request("rid-1")
 

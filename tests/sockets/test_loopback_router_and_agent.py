@@ -13,10 +13,7 @@ from abort_sync.testing import Behaviour, LocalFleet
 
 SHORT = {"text": "x", "sampling_params": {"max_new_tokens": 1}}
 
-FLUSH_MINE = (
-    b"POST /flush HTTP/1.1\r\nauthorization: Bearer secret\r\ncontent-length: 38\r\n\r\n"
-    b'{"session_server_instance_id": "mine"}'
-)
+FLUSH_MINE = b'POST /flush HTTP/1.1\r\nauthorization: Bearer secret\r\ncontent-length: 38\r\n\r\n{"session_server_instance_id": "mine"}'
 
 
 @pytest.fixture
@@ -25,9 +22,7 @@ def fleet() -> Iterator[LocalFleet]:
         yield running
 
 
-@pytest.mark.parametrize(
-    ("dialect", "workers", "list_workers"), [("workers", 200, 404), ("list_workers", 404, 200), ("both", 200, 200)]
-)
+@pytest.mark.parametrize(("dialect", "workers", "list_workers"), [("workers", 200, 404), ("list_workers", 404, 200), ("both", 200, 200)])
 def test_a_router_lists_in_its_dialect(dialect: str, workers: int, list_workers: int) -> None:
     """Each dialect has its own listing routes; the others are 404 with an empty body, as for a real router."""
     with LocalFleet(workers=2, dialect=dialect) as fleet:

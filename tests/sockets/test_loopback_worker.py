@@ -103,9 +103,7 @@ def test_abort_all_ends_everything(worker: LoopbackWorker, value: Any) -> None:
     assert worker.running == frozenset()
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"not json", b"[]", b'"rid"', b'{"rid": ["a"]}', b'{"rid": 7}', b'{"rid": "a", "abort_all": null}']
-)
+@pytest.mark.parametrize("body", [b"", b"not json", b"[]", b'"rid"', b'{"rid": ["a"]}', b'{"rid": 7}', b'{"rid": "a", "abort_all": null}'])
 def test_a_bad_abort_gets_400_and_ends_nothing(worker: LoopbackWorker, body: bytes) -> None:
     """A body that SGLang cannot read is refused with 400."""
     worker.start_generation("a")
@@ -113,9 +111,7 @@ def test_a_bad_abort_gets_400_and_ends_nothing(worker: LoopbackWorker, body: byt
     assert worker.running == {"a"}
 
 
-@pytest.mark.parametrize(
-    "body", [b"[]", b'{"rid": 7, "text": "x"}', b'{"text": "x", "sampling_params": {"max_new_tokens": "many"}}']
-)
+@pytest.mark.parametrize("body", [b"[]", b'{"rid": 7, "text": "x"}', b'{"text": "x", "sampling_params": {"max_new_tokens": "many"}}'])
 def test_a_bad_generation_gets_400_and_leaves_nothing_running(worker: LoopbackWorker, body: bytes) -> None:
     """A generation that cannot be read is refused with 400 and does not count as running."""
     assert call(f"{worker.url}/generate", body).status == 400
@@ -222,9 +218,7 @@ def test_a_router_learns_no_name_to_look_up(worker: LoopbackWorker, path: str) -
         ({"worker_key": "api", "worker_admin_key": "admin"}, {"admin"}, {"api"}),
     ],
 )
-def test_keys_open_what_they_open_in_sglang(
-    keys: dict[str, str], opens_abort: set[str | None], opens_the_rest: set[str | None]
-) -> None:
+def test_keys_open_what_they_open_in_sglang(keys: dict[str, str], opens_abort: set[str | None], opens_the_rest: set[str | None]) -> None:
     """An admin key alone opens the abort where there is one; the API key opens generations and loads; health is open."""
     with LocalFleet(workers=1, **keys) as fleet:
         worker = fleet.workers[0]

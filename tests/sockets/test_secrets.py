@@ -17,9 +17,7 @@ from scripted import Scripted, answer, closed_port, json_answer, listing
 
 from abort_sync import AbortClient, AbortIncompleteError, AbortSyncError, ConfigurationError, Keys, Limits, Report
 
-SECRETS = {
-    name: f"Zq{n}x7Vw{n}Kp{n} \"'<&%/\\  {n}Jt4" for n, name in enumerate(("router", "worker", "worker_admin", "agent"))
-}
+SECRETS = {name: f"Zq{n}x7Vw{n}Kp{n} \"'<&%/\\  {n}Jt4" for n, name in enumerate(("router", "worker", "worker_admin", "agent"))}
 """As nasty as a header allows: quotes, a backslash, a per cent sign, two blanks in a row."""
 
 CALLS: dict[str, Callable[[AbortClient], Any]] = {

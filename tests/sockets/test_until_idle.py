@@ -293,3 +293,31 @@ def test_rounds_are_told() -> None:
     assert {one.workers for one in rounds} == {3}
     assert (rounds[-1].idle, rounds[-1].remaining, rounds[-1].unknown) == (2, 0, 1)
     assert json.dumps([one.operation for one in rounds[:1]]) == '["abort_until_idle"]'
+
+
+def test_a_router_that_fails_for_a_moment_is_asked_again() -> None:
+    """A listing that fails at first ends nothing: the workers are found a moment later, and the request is stopped."""
+    with LocalFleet(workers=1, agent_server=False) as fleet:
+        fleet.workers[0].start_generation("rid-1")
+        fleet.router.behave([Behaviour.answer(503)] * 4, path="/workers")
+        report = fleet.client().abort_until_idle(["rid-1"], **FAST)
+        assert report.ok, report
+        assert not fleet.workers[0].running
+
+
+def test_a_router_that_stays_away_is_not_waited_for_to_the_end() -> None:
+    """A dead router costs some seconds, not the whole timeout, and the report says that the workers are not known."""
+    with LocalFleet(workers=1, agent_server=False) as fleet:
+        fleet.router.kill()
+        report = fleet.client().abort_until_idle(["rid-1"], poll_s=0.05, timeout_s=600.0)
+        assert not report.ok
+        assert "cannot be learned" in str(report.error)
+        assert report.elapsed_s >= 4.5, "it was asked again for a while"
+
+
+def test_a_router_that_refuses_is_asked_once() -> None:
+    """Another key is not found by asking again."""
+    with LocalFleet(workers=1, agent_server=False, router_key="k") as fleet:
+        report = AbortClient(fleet.router_url).abort_until_idle(["rid-1"], **FAST)
+        assert "keys.router" in str(report.error)
+        assert len(fleet.router.requests) == 1

@@ -33,12 +33,12 @@ def outcomes_of(acts: dict[str, Act]) -> dict[str, Outcome]:
 def test_a_request_is_as_the_engines_want_it() -> None:
     """One POST on a fresh connection that is closed after it: JSON with both keys, a length, no chunks, no cookie."""
     with Scripted(answer()) as server:
-        AbortClient(worker_urls=f"{server.url}//prefix/v1/").abort_requests(["r\u00e9\"", "b"])
+        AbortClient(worker_urls=f"{server.url}//prefix/v1/").abort_requests(['r\u00e9"', "b"])
         AbortClient(worker_urls=server.url).abort_all()
 
     assert server.targets == ["POST /prefix/abort_request"] * 2 + ["POST /abort_request"]
     assert [json.loads(one.body) for one in server.asked] == [
-        {"rid": "r\u00e9\"", "abort_all": False},
+        {"rid": 'r\u00e9"', "abort_all": False},
         {"rid": "b", "abort_all": False},
         {"rid": "", "abort_all": True},
     ]

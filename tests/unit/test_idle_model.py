@@ -122,6 +122,9 @@ class Fleet:
         self.last_listing = tuple(listed)
         return [Worker(name) for name in listed]
 
+    def is_listing_settled(self) -> bool:
+        return True
+
     def round_ended(self, number: int) -> None:
         self.rounds += 1
         assert number == self.rounds, "rounds are told one by one"

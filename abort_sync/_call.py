@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
@@ -113,7 +114,7 @@ class Call:
         limits = settings.limits
         self._transport = Transport(settings.verify, settings.trust_env, limits.connect_s, limits.read_s)
         self._abort_policy = Policy(limits.attempts, may_repeat_abort)
-        self._lines: set[Line] = set()
+        self._lines: dict[Line, float] = {}  # when each may be trimmed from; never for a flush, which it would cut into
         self._lock = threading.Lock()
         self._is_cut = False
         self._fan_out: Optional[FanOut] = None
@@ -129,7 +130,7 @@ class Call:
         """
         if sys.is_finalizing():
             return
-        self._fan_out = FanOut(work, self.deadline, self.settings.limits.threads, self._cut)
+        self._fan_out = FanOut(work, self.deadline, self.settings.limits.threads, self._cut, self._trim)
         self._fan_out.run()
 
     def deliver(
@@ -195,10 +196,10 @@ class Call:
         with self._lock:
             is_cut = self._is_cut
             if not is_cut:
-                self._lines.add(line)
+                self._lines[line] = began if order.is_bounded else math.inf
         if is_cut or limit.is_over:
             with self._lock:
-                self._lines.discard(line)
+                self._lines.pop(line, None)
             answer = Answer(error=why_unsent(), is_sent=False)
             if not tries.statuses:
                 tries.skipped = tries.skipped or (Status.NOT_SENT, why_unsent())
@@ -212,11 +213,18 @@ class Call:
         tries.ended = time.monotonic()
         tries.line = None
         with self._lock:
-            self._lines.discard(line)
+            self._lines.pop(line, None)
         number = len(tries.answers)
         if self.settings.on_event is not None:
             self.emit(AttemptEvent(self.operation, tries.kind, tries.target, tries.rid, as_attempt(number, answer, self.scrub)))
         return answer
+
+    def _trim(self, longest_s: float) -> None:
+        with self._lock:
+            lines = list(self._lines.items())
+        for line, began in lines:
+            if time.monotonic() - began > longest_s:
+                line.cut()
 
     def _cut(self) -> None:
         with self._lock:

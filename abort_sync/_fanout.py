@@ -74,10 +74,19 @@ class FanOut:
         deadline: When ``run`` comes back, whatever the steps do.
         threads: At most so many steps at once.
         cut: Ends whatever blocks the steps; called at the deadline and when the calling thread is interrupted.
+        trim: Ends what blocks a step for longer than so many seconds; called now and then while threads are short, since the
+            steps that began before that was known took no share.
     """
 
-    def __init__(self, work: Work, deadline: Deadline, threads: int, cut: Callable[[], None]) -> None:
-        self._deadline, self._threads, self._cut = deadline, threads, cut
+    def __init__(
+        self,
+        work: Work,
+        deadline: Deadline,
+        threads: int,
+        cut: Callable[[], None],
+        trim: Callable[[float], None] = lambda longest_s: None,
+    ) -> None:
+        self._deadline, self._threads, self._cut, self._trim = deadline, threads, cut, trim
         self._lock = threading.Lock()  # taken as such: an interrupt inside the `with` of a Condition would leave it locked
         self._changed = threading.Condition(self._lock)
         self._ready: list[tuple[float, int, _Piece]] = []
@@ -100,13 +109,8 @@ class FanOut:
 
     def share_s(self) -> Optional[float]:
         """Return the seconds that one step may take where threads are short, so that each piece gets its turn; else None."""
-        if not self._short:
-            return None
-        now = time.monotonic()
-        with self._lock:
-            waiting = sum(1 for when, _, _ in self._ready if when <= now)
-            turns = 1 - (-waiting // self._short)
-        return self._deadline.left() / turns
+        turns = self._turns()
+        return self._deadline.left() / turns if turns else None
 
     def run(self) -> None:
         """Run it all; come back when the work has ended, or at the deadline.
@@ -122,10 +126,22 @@ class FanOut:
                 self._hear(min(_SLICE_S, self._deadline.left()))
                 if not self._is_over and self._is_stalled():
                     self._start_raw()
+                turns = self._turns()
+                if turns > 1:
+                    self._trim(self._deadline.left() / turns)
         finally:
             self._end()
         if self._failure is not None:
             raise self._failure
+
+    def _turns(self) -> int:
+        """Return how many steps the few threads must make one after another, or 0 where threads are not short."""
+        if not self._short:
+            return 0
+        now = time.monotonic()
+        with self._lock:
+            waiting = sum(1 for when, _, _ in self._ready if when <= now)
+        return 1 - (-waiting // self._short)
 
     # --- the calling thread ---
 

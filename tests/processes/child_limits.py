@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from child import brief, client_for, main, tell
 
-from abort_sync import AbortClient
+from abort_sync import AbortClient, Limits
 
 
 def used_client(urls: Sequence[str], timeout_s: float) -> AbortClient:
     """Return a client that has been used, so that everything is loaded: the other user may read no file."""
     client = client_for(urls[-1:], timeout_s=timeout_s)
     client.abort_request("before").raise_if_incomplete()
-    return client_for(urls, timeout_s=timeout_s)
+    return client_for(urls, timeout_s=timeout_s, limits=Limits(read_s=30.0))
 
 
 def become_somebody_else() -> None:

@@ -145,7 +145,7 @@ def test_only_the_same_id_with_a_count_is_a_yes(act: bytes, status: Status, canc
 def test_a_flush_that_outlives_the_deadline_is_delivered_and_still_tearing_down() -> None:
     """No second flush cuts into the teardown: one request, UNKNOWN, and the words say what is known."""
     with Scripted(hang) as agent:
-        (outcome,) = AbortClient(agent_server_url=agent.url, limits=Limits(read_s=0.2)).flush("a", timeout_s=2.0).outcomes
+        (outcome,) = AbortClient(agent_server_url=agent.url, limits=Limits(read_s=0.2)).flush("a", timeout_s=1.5).outcomes
 
     assert (outcome.status, len(agent.asked)) == (Status.UNKNOWN, 1)
     assert "delivered, still tearing down" in str(outcome.error)

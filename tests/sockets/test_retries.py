@@ -22,6 +22,15 @@ ONCE = (400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 413, 418, 422, 451, 50
 THRICE = (408, 429, 500, 502, 503, 504, 507, 599)
 
 
+WAIT = policy._WAIT
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a moment between attempts, where a test does not say otherwise."""
+    monkeypatch.setattr(policy, "_WAIT", tenacity.wait_fixed(0.02))
+
+
 def expected_status(code: int) -> Status:
     """What one kind of answer to an abort proves, by the words of the statuses."""
     if code in (401, 403):
@@ -51,7 +60,7 @@ def test_each_answer_has_its_number_of_attempts() -> None:
 
 def test_no_answer_is_tried_three_times() -> None:
     """Reset, cut off in the head, cut off in the body, timed out, refused: three attempts."""
-    got = aborted({"reset": reset, "head": CUT_HEAD, "body": CUT_BODY, "silent": b"", "hang": hang}, limits=Limits(read_s=1.5))
+    got = aborted({"reset": reset, "head": CUT_HEAD, "body": CUT_BODY, "silent": b"", "hang": hang}, limits=Limits(read_s=0.7))
     refused = AbortClient(worker_urls=f"127.0.0.1:{closed_port()}", timeout_s=60.0).abort_request("rid-1").outcomes[0]
 
     assert {(outcome.status, len(outcome.attempts), outcome.http_status, asked) for outcome, asked in got.values()} == {
@@ -91,8 +100,14 @@ def test_one_that_may_have_arrived_leaves_it_unknown() -> None:
 
 
 def test_a_server_that_never_reads_may_have_got_it_all_the_same() -> None:
-    """A connection that was made and reset before anything was read counts as one that may have carried the request."""
-    with Scripted(on_accept=lambda connection: (reset(connection), True)[1]) as server:
+    """A connection that is reset with the request unread counts as one that may have carried it."""
+
+    def leave_unread(connection: socket.socket) -> bool:
+        connection.recv(1, socket.MSG_PEEK)
+        reset(connection)
+        return True
+
+    with Scripted(on_accept=leave_unread) as server:
         (outcome,) = AbortClient(worker_urls=server.url, timeout_s=60.0).abort_request("rid-1").outcomes
 
     assert (outcome.status, len(outcome.attempts), server.accepted) == (Status.UNKNOWN, 3, 3)
@@ -202,7 +217,7 @@ def test_rids_go_to_a_worker_in_order_each_once() -> None:
 def test_a_worker_that_gives_no_answer_gets_no_more_rids(act: Act) -> None:
     """What a worker is not sent after that is NOT_SENT, with the cause; the other workers have theirs."""
     with Scripted(answer(), act) as ill, Scripted(answer()) as well:
-        client = AbortClient(worker_urls=[ill.url, well.url], limits=Limits(read_s=1.5, attempts=2), timeout_s=60.0)
+        client = AbortClient(worker_urls=[ill.url, well.url], limits=Limits(read_s=1.0, attempts=2), timeout_s=60.0)
         outcomes = client.abort_requests(["a", "b", "c", "d"]).outcomes
 
     assert [one.status for one in outcomes[::2]] == [Status.ACCEPTED, Status.UNKNOWN, Status.NOT_SENT, Status.NOT_SENT]
@@ -270,7 +285,7 @@ def test_a_wait_that_would_cross_the_deadline_is_not_begun(monkeypatch: pytest.M
 
 def test_waits_grow_and_differ() -> None:
     """The usual wait is about 0.1 s, then about 0.2 s, with some luck in it, and never long."""
-    waits = [[policy._WAIT(state(number)) for _ in range(50)] for number in (1, 2)]
+    waits = [[WAIT(state(number)) for _ in range(50)] for number in (1, 2)]
 
     assert 0.1 <= min(waits[0]) <= max(waits[0]) <= 0.2
     assert 0.2 <= min(waits[1]) <= max(waits[1]) <= 0.3

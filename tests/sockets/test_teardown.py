@@ -12,6 +12,8 @@ import pytest
 from scripted import Scripted, answer, hang, json_answer
 
 from abort_sync import AbortClient, ConfigurationError, Keys, Limits, Status, teardown
+from abort_sync import _flush as flush_room
+from abort_sync import _operations as operations_room
 from abort_sync.testing import Behaviour, LocalFleet
 
 
@@ -24,7 +26,7 @@ def test_agents_and_workers_are_torn_down_in_one_report() -> None:
             worker.start_generation("a")
             worker.start_generation("other")
         client = fleet.client()
-        report = client.teardown(["i-1", "i-2"], rids=["a"], timeout_s=3.0)
+        report = client.teardown(["i-1", "i-2"], rids=["a"], timeout_s=2.0)
         assert fleet.agent.running == {}
         assert [worker.running for worker in fleet.workers] == [{"other"}] * 2
         everything = client.teardown(["i-1"], abort_all=True)
@@ -38,6 +40,13 @@ def test_agents_and_workers_are_torn_down_in_one_report() -> None:
     assert (report.operation, report.notes, report.ok) == ("teardown", (), False)
     assert everything.ok
     assert [one.status for one in everything.outcomes] == [Status.ACCEPTED, Status.IDLE, Status.IDLE]
+
+
+@pytest.fixture(autouse=True)
+def short_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flush and look in quick succession: how far apart is held by other tests."""
+    monkeypatch.setattr(flush_room, "QUIET_SPACING_S", 0.05)
+    monkeypatch.setattr(operations_room, "_TEARDOWN_POLL_S", 0.05)
 
 
 class Producer:
@@ -87,7 +96,7 @@ def test_a_worker_is_not_idle_while_the_teardown_of_the_agents_goes_on() -> None
     routes = {"/flush": hang, "/abort_request": answer(), "/v1/loads": zero}
     with Scripted(routes=routes) as server:
         client = AbortClient(worker_urls=server.url, agent_server_url=server.url)
-        flush, worker = client.teardown(["i-1"], rids=["a"], timeout_s=3.0).outcomes
+        flush, worker = client.teardown(["i-1"], rids=["a"], timeout_s=2.0).outcomes
 
     assert (flush.status, worker.status) == (Status.UNKNOWN, Status.UNKNOWN)
     assert "delivered, still tearing down" in str(flush.error)
@@ -132,7 +141,7 @@ def test_a_flush_without_an_end_leaves_time_for_the_aborts() -> None:
     """``until_idle=False`` with an agent server that hangs: the workers are aborted before the deadline all the same."""
     with LocalFleet(workers=2) as fleet:
         fleet.agent.behave(Behaviour.hang())
-        report = fleet.client().teardown(["i-1"], rids=["a"], until_idle=False, timeout_s=6.0)
+        report = fleet.client().teardown(["i-1"], rids=["a"], until_idle=False, timeout_s=4.0)
 
     assert [one.status for one in report.outcomes] == [Status.UNKNOWN, Status.ACCEPTED, Status.ACCEPTED]
 

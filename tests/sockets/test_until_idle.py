@@ -164,7 +164,7 @@ def test_a_shared_fleet_is_not_called_busy_with_our_rids() -> None:
     with LocalFleet(workers=2) as fleet:
         fleet.workers[0].start_generation("theirs")
         client = fleet.client(exclusive=False)
-        report = client.abort_until_idle(["ours"], timeout_s=3.0, poll_s=0.05)
+        report = client.abort_until_idle(["ours"], timeout_s=2.0, poll_s=0.05)
         for call in (client.abort_all, client.abort_all_until_idle, lambda: client.teardown(abort_all=True)):
             with pytest.raises(ConfigurationError, match="exclusive=False"):
                 call()
@@ -227,7 +227,7 @@ def test_a_hung_worker_delays_only_itself() -> None:
     """The others are idle at the deadline and told so; the hung one is unknown."""
     with engine(load(1), load(0)) as well, engine(load(0), abort=hang) as hung:
         client = AbortClient(worker_urls=[hung.url, well.url], limits=Limits(read_s=60.0))
-        outcomes = client.abort_until_idle(["a"], timeout_s=3.0, poll_s=0.05).outcomes
+        outcomes = client.abort_until_idle(["a"], timeout_s=2.0, poll_s=0.05).outcomes
 
     assert [one.status for one in outcomes] == [Status.UNKNOWN, Status.IDLE]
 

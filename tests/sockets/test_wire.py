@@ -228,7 +228,7 @@ def test_a_private_authority_is_given_by_its_path(tmp_path: Path, monkeypatch: p
 def test_http_at_a_tls_port_and_tls_at_an_http_port_are_told() -> None:
     """The wrong scheme is a failure with a reason, not a hang and not a yes."""
     with Scripted(answer(), tls=server_context()) as secure, Scripted(answer()) as plain:
-        wrong = abort_at(secure.url.replace("https", "http"), plain.url.replace("http", "https"), limits=Limits(2.0, 2.0, 1)).outcomes
+        wrong = abort_at(secure.url.replace("https", "http"), plain.url.replace("http", "https"), limits=Limits(1.0, 1.0, 1)).outcomes
 
     assert [one.status for one in wrong] == [Status.UNKNOWN, Status.UNREACHABLE]
     assert all(one.error for one in wrong)

@@ -111,14 +111,16 @@ class Call:
         self.began = time.monotonic()
         self.deadline = Deadline.after(timeout_s)
         self.scrub = settings.keys.scrub
-        limits = settings.limits
-        self._transport = Transport(settings.verify, settings.trust_env, limits.connect_s, limits.read_s)
-        self._abort_policy = Policy(limits.attempts, may_repeat_abort)
         self._lines: dict[Line, float] = {}  # when each may be trimmed from; never for a flush, which it would cut into
         self._lock = threading.Lock()
         self._is_cut = False
         self._fan_out: Optional[FanOut] = None
         self._broken_callback = False
+        if sys.is_finalizing():
+            return  # nothing will be sent, and the libraries may be torn down already
+        limits = settings.limits
+        self._transport = Transport(settings.verify, settings.trust_env, limits.connect_s, limits.read_s)
+        self._abort_policy = Policy(limits.attempts, may_repeat_abort)
 
     def run(self, work: Work) -> None:
         """Run a piece of work to its end or to the deadline; the state it leaves in its objects is what counts.

@@ -66,6 +66,7 @@ def deleted_in_a_cycle(urls: Sequence[str]) -> None:
 def deleted_with_another_module(urls: Sequence[str]) -> None:
     one = AbortsWhenDeleted(client_for(urls, timeout_s=8.0))
     one.client.abort_request("first")
+    tell(used_at=time.monotonic())
     signal.kept = one  # type: ignore[attr-defined]
 
 

@@ -166,8 +166,8 @@ def _visit_again_and_again(workers: Workers, watch: Watch, one: Watched) -> Gene
     while not watch.is_reached and workers.left() > _SHORTEST_VISIT_S:
         was_quiet = watch.is_quiet  # before the look: what is read while others send proves nothing, however late it comes back
         visit = yield from workers.visit(one)
-        if watch.is_reached:
-            return  # this visit may have been cut by the end of the call
+        if watch.is_reached or workers.left() <= 0:
+            return  # this visit may have been cut by the end of the call: what was read before it stands
         one.note(visit, was_quiet)
         if one.finals >= max(2, watch.settle):
             return

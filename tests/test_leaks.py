@@ -59,6 +59,7 @@ def a_client_each(url: str) -> Callable[[], object]:
     return lambda: AbortClient(worker_urls=[url], timeout_s=30.0).abort_request("leak").raise_if_incomplete()
 
 
+@pytest.mark.leaks
 @pytest.mark.parametrize("kind", [one_client, a_client_each])
 def test_thousands_of_calls_leave_nothing_behind(
     url: str, kind: Callable[[str], Callable[[], object]], capsys: pytest.CaptureFixture[str]

@@ -142,6 +142,7 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.storm
 def test_a_storm_leaves_true_reports_and_nothing_open(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """Over thousands of fan-outs with random faults each abort arrives exactly as often as it must, and each claim is true."""
     caplog.set_level(logging.ERROR, "abort_sync")  # thousands of warnings are no figures

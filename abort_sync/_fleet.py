@@ -96,8 +96,13 @@ class Fleet:
         return any(listing.is_refused for listing in self.listings)
 
     def discovery(self) -> Discovery:
-        """Return it as a user sees it."""
-        return Discovery(self.workers, tuple(listing.view(self.call.scrub) for listing in self.listings), tuple(self.notes))
+        """Return it as a user sees it; only here is it worth a note that ranks were put together."""
+        together = [
+            f"{one.repeats} entries of {mask(one.router.text)} name a server that another entry names too (data-parallel ranks): one worker each"
+            for one in self.listings
+            if one.repeats
+        ]
+        return Discovery(self.workers, tuple(listing.view(self.call.scrub) for listing in self.listings), (*self.notes, *together))
 
     def _stand_in(self, listing: Listing) -> Optional[tuple[float, tuple[Worker, ...]]]:
         if listing.error is None or listing.is_reachable or not self.may_use_last_known:

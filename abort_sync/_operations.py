@@ -205,7 +205,8 @@ class Operations:
             notes = notes + fleet.notes
             is_empty = not (outcomes if worker_outcomes is None else worker_outcomes)
             if is_empty and error is None and not self._settings.allow_empty:
-                error = "nothing to abort at: no worker is listed (allow_empty=True takes that for ok)"
+                routers = ", ".join(mask(one.text) for one in self._settings.routers)
+                error = f"nothing to abort at: no worker is listed by {routers} (allow_empty=True takes that for ok)"
         error = why_unsent() if sys.is_finalizing() else error
         scrub = call.scrub
         report = Report(

@@ -117,6 +117,7 @@ class Listing:
     Attributes:
         router: Its URL.
         is_reachable: False when the listing failed in a way that says nothing about the workers: no answer, or 5xx.
+        repeats: How many entries named a server that another entry had named.
     """
 
     router: Url
@@ -126,6 +127,7 @@ class Listing:
     error: Optional[str] = "the deadline came before the router was asked"
     is_refused: bool = False
     is_reachable: bool = False
+    repeats: int = 0
 
     def view(self, scrub: Callable[[str], str]) -> RouterView:
         """Return it as a user sees it."""
@@ -184,6 +186,7 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
         return
     notes: list[str] = []
     workers: dict[str, Worker] = {}
+    repeats = 0
     for entry in entries[:MAX_WORKERS]:
         try:
             worker = _placed(*_read_entry(entry), listing.router, call.settings.rewrite_local_urls, notes)
@@ -191,7 +194,9 @@ def _take(call: Call, listing: Listing, answer: Answer, dialect: str, tries: Tri
         except ValueError as no:
             notes.append(f"{shown} lists an entry that cannot be used: {no}")
             continue
-        workers.setdefault(worker.url, worker)
+        if workers.setdefault(worker.url, worker) is not worker:
+            repeats += 1
+    listing.repeats = repeats
     dropped = len(notes) - _NOTES_SHOWN
     if dropped > 0:
         notes[_NOTES_SHOWN:] = [f"and {dropped} more notes about the listing of {shown}"]

@@ -255,3 +255,22 @@ def test_what_is_no_url_of_a_router_is_refused_before_any_packet() -> None:
     for call in (client.workers, client.loads, client.abort_all, lambda: client.abort_request("r"), lambda: client.wait_for_workers(1)):
         with pytest.raises(ConfigurationError, match="router_url"):
             call()
+
+
+def test_ranks_put_together_are_told_by_discover_alone() -> None:
+    """discover() says how many entries named a server twice; a report of an abort is not filled with that."""
+    with LocalFleet(workers=1) as fleet:
+        fleet.router.worker_urls = [f"{fleet.worker_urls[0]}@{rank}" for rank in range(4)]
+        client = AbortClient(fleet.router_url)
+        found, report = client.discover(), client.abort_request("rid-1")
+
+    assert [one.url for one in found.workers] == [fleet.worker_urls[0]]
+    assert [note.partition(" of ")[0] for note in found.notes] == ["3 entries"]
+    assert report.ok
+    assert report.notes == ()
+
+
+def test_an_empty_list_names_the_router() -> None:
+    """Which router listed nobody stands in the error."""
+    with LocalFleet(workers=0) as fleet:
+        assert fleet.router_url in str(AbortClient(fleet.router_url).abort_request("rid-1").error)

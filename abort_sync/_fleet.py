@@ -98,7 +98,7 @@ class Fleet:
     def discovery(self) -> Discovery:
         """Return it as a user sees it; only here is it worth a note that ranks were put together."""
         together = [
-            f"{one.repeats} entries of {mask(one.router.text)} name a server that another entry names too (data-parallel ranks): one worker each"
+            f"{one.repeats} entries of {mask(one.router.text)} repeat a server (data-parallel ranks): each server is one worker"
             for one in self.listings
             if one.repeats
         ]

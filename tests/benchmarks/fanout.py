@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import resource
 import statistics
 import subprocess
@@ -198,7 +199,14 @@ def plot(sizes: dict[int, dict[str, float]], path: Path) -> None:
     axes.grid(True, which="both", alpha=0.25)
     axes.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path)
+    path.write_text(_bare(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _bare(svg: str) -> str:
+    """Return a picture without the addresses that it names and nobody needs."""
+    svg = re.sub(r"<!DOCTYPE.*?>\s*|\s*<metadata>.*?</metadata>| xmlns:xlink=\"[^\"]*\"", "", svg, flags=re.DOTALL)
+    return svg.replace("xlink:href", "href")
 
 
 def main() -> None:

@@ -164,8 +164,12 @@ class _Adapter(HTTPAdapter):
     def get_connection_with_tls_context(  # type: ignore[override]  # a pool is promised; only its urlopen() is used
         self, request: _Request, verify: Any, proxies: Optional[Mapping[str, str]] = None, cert: Any = None
     ) -> _Exchange:
-        proxy = select_proxy(str(request.url), proxies)
+        proxy = select_proxy(str(request.url), proxies) if proxies else None
         return _Exchange(request, verify, proxy, self.proxy_headers(proxy) if proxy else {})
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Optional[Mapping[str, str]]) -> str:
+        """Return what stands in the request line; without a proxy that is the path, and there is no need to look further."""
+        return super().request_url(request, proxies) if proxies else request.path_url
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """Do nothing: the line's own TLS context checks."""
@@ -187,6 +191,7 @@ class _Exchange:
             if target.scheme == "http":
                 sent.update(self._proxy_headers)
         connection.request(method, url, body=body, headers=sent)
+        connection.send_all()
         line = self._request.line
         line.phase = "waiting for the answer"
         answer = connection.getresponse()
@@ -232,6 +237,7 @@ class _Connection(http.client.HTTPConnection):
         self._request, self._is_tls, self._verify, self._name = request, is_tls, verify, host
         self._dial = (host, port or self.default_port)
         self._is_tunnelled = False
+        self._held = b""
 
     def go_through(self, proxy: str, headers: Mapping[str, str]) -> None:
         """Connect to a proxy instead, and for TLS ask it for a tunnel."""
@@ -258,13 +264,20 @@ class _Connection(http.client.HTTPConnection):
         line.limit = transport.answering_limit(self._request.order, self._request.deadline)
 
     def send(self, data: Any) -> None:
-        """Note that a byte of the request may leave from here on (a request for a tunnel is none)."""
+        """Hold the request until it is whole (a request for a tunnel is none)."""
         if self.sock is None:
             self.connect()
         if self._request.line.phase == "sending the request":
-            self._request.line.is_sent = True
+            self._held += data
+            return
         assert self.sock is not None
         self.sock.sendall(data)
+
+    def send_all(self) -> None:
+        """Send head and body, which come one after the other, as one: a packet and a system call less a target."""
+        assert self.sock is not None
+        self._request.line.is_sent = True
+        self.sock.sendall(self._held)
 
 
 def _read(response: requests.Response, max_bytes: int) -> bytes:

@@ -186,7 +186,7 @@ def plot(sizes: dict[int, dict[str, float]], path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "abort_sync"
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 4.5))
+    figure, axes = plt.subplots(figsize=(9, 4.5))
     for name in [REUSED, *(name for name in ways.WAYS if name != OURS)]:
         is_ours = name == REUSED
         axes.plot(list(sizes), [sizes[size][name] / size * 1e6 for size in sizes], marker="o", label=name, linewidth=3 if is_ours else 1.2)
@@ -197,7 +197,7 @@ def plot(sizes: dict[int, dict[str, float]], path: Path) -> None:
     axes.set_ylabel("microseconds a worker")
     axes.set_title("One abort on every worker, on loopback")
     axes.grid(True, which="both", alpha=0.25)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.tight_layout()
     figure.savefig(path)
     path.write_text(_bare(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -10,6 +10,7 @@ release = installed_version("abort_sync")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"abort_sync {release}"
 nitpicky = False
 autodoc_typehints = "signature"

@@ -18,6 +18,9 @@ from ._workers import Worker
 ROUTER_AWAY_S = 5.0
 """So long a router that does not answer, or answers 5xx, is asked again before the call makes do with what it knows."""
 
+_SHORTEST_LISTING_S = 1.0
+"""With less time left the workers are not listed again: a router that has only a moment to answer would look as if it were away."""
+
 _SHORTEST_VISIT_S = 0.05
 """With less time left no visit is begun: it would be cut before its answer."""
 
@@ -154,6 +157,9 @@ def until_idle(workers: Workers, watch: Watch, is_producing: Callable[[], bool])
         if watch.is_reached or workers.left() <= 0:
             return
         yield watch.poll_s if number > 1 else 0.0
+        if number > 1 and workers.left() < _SHORTEST_LISTING_S:
+            listed = ()
+            continue
         listed = yield from workers.list_workers()
         if workers.is_listing_settled():
             is_listed, patience_until = True, -math.inf

@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 import threading
+import time
 from contextlib import ExitStack
 from typing import Any, Callable
 
@@ -321,3 +322,17 @@ def test_a_router_that_refuses_is_asked_once() -> None:
         report = AbortClient(fleet.router_url).abort_until_idle(["rid-1"], **FAST)
         assert "keys.router" in str(report.error)
         assert len(fleet.router.requests) == 1
+
+
+def test_no_listing_is_begun_in_the_last_second() -> None:
+    """A router that has only a moment left to answer is not asked, and so not called away; what it listed before stands."""
+    with LocalFleet(workers=1, agent_server=False) as fleet:
+        fleet.workers[0].start_generation("rid-1", ignore_first_aborts=1_000_000)
+        report = fleet.client().abort_until_idle(["rid-1"], poll_s=0.05, timeout_s=2.0)
+        ended = time.monotonic()
+        asked = [one.at for one in fleet.router.requests]
+
+    assert [one.status for one in report.outcomes] == [Status.BUSY]
+    assert (report.error, report.notes) == (None, ())
+    assert len(asked) > 1
+    assert max(asked) <= ended - 0.9

@@ -82,10 +82,9 @@ def test_a_local_url_of_a_remote_router_is_on_the_routers_host(remote: str) -> N
         as_listed = AbortClient(url, rewrite_local_urls=False, timeout_s=30.0).discover()
 
     assert [one.url for one in found.workers] == [f"http://{remote}:{worker.port}", "http://10.0.0.9:1"]
-    assert len(found.notes) == len(LOCAL)
-    assert all("rewrite_local_urls" in note and remote in note for note in found.notes)
+    assert len([note for note in found.notes if "rewrite_local_urls" in note and remote in note]) == len(LOCAL)
     assert len(as_listed.workers) == len(LOCAL)
-    assert as_listed.notes == ()
+    assert not [note for note in as_listed.notes if "rewrite_local_urls" in note]
 
 
 def test_a_rewritten_worker_is_aborted_and_noted(remote: str) -> None:

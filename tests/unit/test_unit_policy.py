@@ -18,7 +18,7 @@ LOST = Answer(error="timed out")
 CUT = Answer(200, error="cut off")
 BUSY = Answer(503)
 LATER = (
-    st.text(max_size=70)
+    st.text("0123456789 GMT,:-+.aé漢²٣\n", max_size=70)
     | st.integers(-(10**30), 10**30).map(str)
     | st.floats().map(str)
     | st.datetimes().map(lambda at: at.strftime("%a, %d %b %Y %H:%M:%S GMT"))

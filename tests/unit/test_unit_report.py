@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from abort_sync import AbortIncompleteError, Attempt, Outcome, Report, Status
 
 GOOD = (Status.ACCEPTED, Status.IDLE)
-TEXT = st.text(max_size=20)
+TEXT = st.text("aZ0 \n\t\x00\"'\\é漢😀\u2028", max_size=20)
 SECONDS = st.floats(0, 1e6)
 ATTEMPTS = st.builds(Attempt, st.integers(1, 3), SECONDS, st.none() | st.integers(100, 599), st.none() | TEXT)
 OUTCOMES = st.builds(

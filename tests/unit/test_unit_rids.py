@@ -19,7 +19,7 @@ CAPTURES = Path(__file__).parents[1] / "data" / "engines"
 
 
 @STABLE
-@given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=20))
+@given(st.text("aZ09_-.:/é漢😀", max_size=20))
 def test_no_fresh_rid_begins_another(prefix: str) -> None:
     """B2: fresh rids of one prefix have one length, so none is the beginning of another, and none looks like a batch's part."""
     made = [new_rid(prefix) for _ in range(20)]

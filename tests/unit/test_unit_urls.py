@@ -18,10 +18,10 @@ PARTS = st.one_of(
     ),
     st.sampled_from(["@0", "@1", ":30000", ":99999", ":x", "[", "]", "..", "0.0.0.0", "127.0.0.1", "١", "xn--"]),
     HOSTS,
-    st.text(max_size=5),
+    st.text("a0.:/@#%?[]\\ \t\n\x00\x7f\u00a0é漢。ß😀\u2028", max_size=5),
 )
 TEXTS = st.lists(PARTS, max_size=7).map("".join)
-USERS = st.text(st.characters(codec="ascii", exclude_characters="/?#\\@:[] \t\n\r\v\f", exclude_categories=["C"]), max_size=6)
+USERS = st.text("abXY09-_.~!$&'()*+,;=%", max_size=6)
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,24 @@ import threading
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Callable, Optional
+from functools import wraps
+from typing import Any, Callable, Optional, TypeVar, cast
 
 from ._answer import Answer, Order, readable
 from ._config import Settings
 from ._deadline import Deadline
+from ._errors import AbortSyncError
 from ._events import AttemptEvent, Event
 from ._fanout import FanOut, Step, Work
 from ._judge import explain, judge, together
 from ._policy import Policy, may_repeat_abort
-from ._report import Attempt, Outcome, Status
+from ._report import Attempt, Outcome, Report, Status
 from ._sockets import Line
 from ._transport import Transport
 
 log = logging.getLogger("abort_sync")
 Judge = Callable[[Answer], Status]
+_Operation = TypeVar("_Operation", bound=Callable[..., Report])
 
 
 @dataclass
@@ -90,6 +93,21 @@ def why_unsent() -> str:
     if sys.is_finalizing():
         return "the interpreter is shutting down: delivery is promised up to atexit, and nothing is sent after that"
     return "the deadline came before anything was sent"
+
+
+def reports_to_the_end(operation: _Operation) -> _Operation:
+    """Make a public operation report, not raise, in ``__del__`` when the interpreter is so far gone that most names are None."""
+
+    @wraps(operation)
+    def run(*args: Any, **kwargs: Any) -> Report:
+        try:
+            return operation(*args, **kwargs)
+        except Exception as why:
+            if not sys.is_finalizing() or isinstance(why, AbortSyncError):
+                raise
+            return Report(operation.__name__, error=why_unsent())
+
+    return cast(_Operation, run)
 
 
 def as_attempt(number: int, answer: Answer, scrub: Callable[[str], str]) -> Attempt:

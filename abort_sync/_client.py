@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from ._args import kwargs_from_args, kwargs_from_env
+from ._call import reports_to_the_end
 from ._config import Keys, Limits, Settings, Urls, check_count, check_flag, check_seconds, check_urls, check_verify
 from ._errors import ConfigurationError
 from ._events import OnEvent
@@ -179,6 +180,7 @@ class AbortClient:
         """
         return self._operations.loads(self._seconds(timeout_s))
 
+    @reports_to_the_end
     def abort_request(self, rid: str, *, timeout_s: Optional[float] = None) -> Report:
         """Abort one request on every worker.
 
@@ -196,6 +198,7 @@ class AbortClient:
         """
         return self._operations.abort("abort_request", [check_rid(rid)], self._seconds(timeout_s))
 
+    @reports_to_the_end
     def abort_requests(self, rids: Iterable[str], *, timeout_s: Optional[float] = None) -> Report:
         """Abort several requests on every worker; one outcome per rid and worker, rid-major.
 
@@ -211,6 +214,7 @@ class AbortClient:
         """
         return self._operations.abort("abort_requests", check_rids(rids), self._seconds(timeout_s))
 
+    @reports_to_the_end
     def abort_all(self, *, timeout_s: Optional[float] = None) -> Report:
         """Abort every request on every worker, whoever sent it.
 
@@ -223,6 +227,7 @@ class AbortClient:
         self._check_exclusive("abort_all")
         return self._operations.abort("abort_all", [None], self._seconds(timeout_s))
 
+    @reports_to_the_end
     def abort_until_idle(self, rids: Iterable[str], *, timeout_s: float = 30.0, poll_s: float = 0.25, settle: int = 2) -> Report:
         """Abort requests, look, and abort again, until every worker reported no work ``settle`` times in a row.
 
@@ -242,6 +247,7 @@ class AbortClient:
         """
         return self._until_idle("abort_until_idle", check_rids(rids), timeout_s, poll_s, settle)
 
+    @reports_to_the_end
     def abort_all_until_idle(self, *, timeout_s: float = 30.0, poll_s: float = 0.25, settle: int = 2) -> Report:
         """Abort everything on every worker until all are idle, or the deadline; else as ``abort_until_idle``.
 
@@ -256,6 +262,7 @@ class AbortClient:
         self._check_exclusive("abort_all_until_idle")
         return self._until_idle("abort_all_until_idle", [None], timeout_s, poll_s, settle)
 
+    @reports_to_the_end
     def flush(self, instance_ids: object, *, until_quiet: bool = False, timeout_s: Optional[float] = None) -> Report:
         """Cancel the agent trials of each instance id, all at once; one outcome per id, ``cancelled`` as the server counted.
 
@@ -274,6 +281,7 @@ class AbortClient:
         """
         return self._operations.flush(instance_ids, check_flag("until_quiet", until_quiet), self._flush_seconds(timeout_s))
 
+    @reports_to_the_end
     def teardown(
         self,
         instance_ids: object = (),

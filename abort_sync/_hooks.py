@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
 from ._args import instance_ids_from_args, kwargs_from_args, kwargs_from_env
+from ._call import reports_to_the_end
 from ._client import AbortClient
 from ._config import check_flag
 from ._errors import ConfigurationError
@@ -17,6 +18,7 @@ _log = logging.getLogger("abort_sync")
 _ABORT_TIMEOUT_S = 5.0
 
 
+@reports_to_the_end
 def abort(args: object) -> Report:
     """Flush every instance id in ``args``: the blocking twin of the asyncio agent hook.
 
@@ -46,6 +48,7 @@ def abort(args: object) -> Report:
     return _renamed("abort", flush)
 
 
+@reports_to_the_end
 def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: Optional[logging.Logger] = None) -> Report:
     """Abort one request on every worker behind a router, within 5 s: the blocking twin of the asyncio router abort.
 
@@ -80,6 +83,7 @@ def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: 
     return report
 
 
+@reports_to_the_end
 def teardown(args: object, *, rids: Iterable[str] = (), abort_all: bool = False) -> Report:
     """Flush every instance id in ``args``, and abort on the workers if told to by name, in one report.
 

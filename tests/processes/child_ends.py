@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import builtins
+import json
+import logging
+import os
 import signal
 import socket
 import threading
@@ -12,7 +16,7 @@ from typing import Any
 
 from child import brief, client_for, main, tell
 
-from abort_sync import AbortClient, Limits
+from abort_sync import AbortClient, Limits, abort_sglang_request
 
 
 def at_exit(urls: Sequence[str]) -> None:
@@ -63,11 +67,32 @@ def deleted_in_a_cycle(urls: Sequence[str]) -> None:
     kept.itself = kept
 
 
-def deleted_with_another_module(urls: Sequence[str]) -> None:
-    one = AbortsWhenDeleted(client_for(urls, timeout_s=8.0))
-    one.client.abort_request("first")
+class AbortsWithoutLibraries:
+    """Lives on in a module of the standard library, so it goes when most of that is gone; it needs nothing of it to tell."""
+
+    def __init__(self, client: AbortClient, kept_in: str) -> None:
+        self.client, self.kept_in, self.write, self.hook = client, kept_in, os.write, abort_sglang_request
+
+    def __del__(self) -> None:
+        reports = (
+            self.client.abort_request("last"),
+            self.client.abort_all_until_idle(),
+            self.client.flush(["last"], until_quiet=True),
+            self.client.teardown(["last"], rids=["last"]),
+            self.hook("http://127.0.0.1:1", "last"),
+        )
+        for report in reports:
+            is_ok = "true" if report.ok else "false"
+            line = f'{{"{self.kept_in} {report.operation}": {{"ok": {is_ok}, "error": "{report.error}"}}}}\n'
+            self.write(1, line.encode())
+
+
+def deleted_with_the_standard_library(urls: Sequence[str]) -> None:
+    client = client_for(urls, timeout_s=8.0, agent_server_url=urls[0])
+    client.abort_request("first")
     tell(used_at=time.monotonic())
-    signal.kept = one  # type: ignore[attr-defined]
+    for module in (signal, time, threading, logging, json, os, builtins):
+        module.kept = AbortsWithoutLibraries(client, module.__name__)  # type: ignore[attr-defined]  # made here
 
 
 def after_a_deadline(urls: Sequence[str]) -> None:
@@ -91,6 +116,6 @@ def after_a_resolver_that_hangs(urls: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(
-        at_exit, after_the_main_thread, deleted_as_a_global, deleted_in_a_cycle, deleted_with_another_module,
+        at_exit, after_the_main_thread, deleted_as_a_global, deleted_in_a_cycle, deleted_with_the_standard_library,
         after_a_deadline, after_a_resolver_that_hangs,
     )  # fmt: skip

@@ -30,9 +30,9 @@ class AbortClient:
     callback and log handlers, which run in the calling thread; and, only where no thread can be started at all, the look-up of a
     host *name*. A name's look-up may go on in a daemon thread after a call; it does not hold the exit.
 
-    Trouble on the network is never raised by ``abort_*``, ``flush`` and ``teardown``: it stands in the report, and each target
-    that is not ok is logged as a warning by the logger ``abort_sync``. The router is trusted with the workers' keys, since it
-    names the workers that get them: a second set of keys is a second client.
+    Trouble on the network is never raised by ``abort_*``, ``flush`` and ``teardown``: it stands in the report, and the targets that
+    are not ok are logged as warnings by the logger ``abort_sync`` (the first 20 of many, and how many more). The router is trusted
+    with the workers' keys, since it names the workers that get them: a second set of keys is a second client.
 
     Args:
         router_url: One URL or several: routers, or SGLang servers themselves.

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Optional, Union
+from typing import ClassVar, Optional, Union
 from urllib.parse import quote
 
 from ._errors import ConfigurationError
@@ -74,10 +74,14 @@ class Keys:
     worker: Optional[str] = field(default=None, repr=False)
     worker_admin: Optional[str] = field(default=None, repr=False)
     agent: Optional[str] = field(default=None, repr=False)
+    _forms: ClassVar[tuple[str, ...]]  # each key as it is and as it may be encoded, the longest first
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, _clean_key(one.name, getattr(self, one.name)))
+        keys = {getattr(self, one.name) for one in fields(self)} - {None}
+        encoded = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1], key.translate(_IN_HTML))}
+        object.__setattr__(self, "_forms", tuple(sorted(encoded, key=len, reverse=True)))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{one.name}={'***' if getattr(self, one.name) else None}" for one in fields(self))
@@ -85,9 +89,7 @@ class Keys:
 
     def scrub(self, text: str) -> str:
         """Return the text with every key in it, as it is or encoded for a URL, JSON or HTML, replaced by ``***``."""
-        keys = {getattr(self, one.name) for one in fields(self)} - {None}
-        encoded = {form for key in keys for form in (key, quote(key, safe=""), json.dumps(key)[1:-1], key.translate(_IN_HTML))}
-        for form in sorted(encoded, key=len, reverse=True):
+        for form in self._forms:
             text = text.replace(form, "***")
         return text
 
@@ -114,7 +116,8 @@ class Limits:
         read_s: Seconds for one attempt to send the request and receive the whole answer; above 0. It does not apply
             to a flush, which answers after its teardown.
         attempts: Attempts at one target in all, the first included; 1 to 3.
-        threads: At most so many calls at once; 1 to 1024.
+        threads: At most so many calls at once; 1 to 1024. Where targets wait for a thread, one attempt may take its share of the
+            time left, so that a hung server keeps nobody from its turn.
 
     Raises:
         ConfigurationError: A value is out of its range.

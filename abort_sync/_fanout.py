@@ -24,6 +24,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Optional, Union
@@ -74,8 +75,8 @@ class FanOut:
         deadline: When ``run`` comes back, whatever the steps do.
         threads: At most so many steps at once.
         cut: Ends whatever blocks the steps; called at the deadline and when the calling thread is interrupted.
-        trim: Ends what blocks a step for longer than so many seconds; called now and then while threads are short, since the
-            steps that began before that was known took no share.
+        trim: Ends what blocks a step for longer than so many seconds; called now and then while steps wait for a thread, since
+            those that began before that was known took no share.
     """
 
     def __init__(
@@ -89,13 +90,14 @@ class FanOut:
         self._deadline, self._threads, self._cut, self._trim = deadline, threads, cut, trim
         self._lock = threading.Lock()  # taken as such: an interrupt inside the `with` of a Condition would leave it locked
         self._changed = threading.Condition(self._lock)
-        self._ready: list[tuple[float, int, _Piece]] = []
+        self._ready: deque[tuple[float, _Piece]] = deque()  # since when
+        self._later: list[tuple[float, int, _Piece]] = []  # a heap
         self._count = 0
-        self._begun = 0  # steps
+        self._begun = self._ended = 0  # steps
         self._active = 0  # loops that run or are about to
         self._starting = 0  # of these the one that the lead is starting
         self._is_over = False
-        self._short = 0  # so many threads make all steps, since no more could be had; 0 while all could be had
+        self._had = threads  # so many threads can be had
         self._failure: Optional[BaseException] = None
         self._messages: queue.SimpleQueue[Optional[Callable[[], object]]] = queue.SimpleQueue()
         self._lead_thread = threading.Thread(target=self._lead, name="abort-sync", daemon=False)
@@ -108,9 +110,9 @@ class FanOut:
         self._messages.put(message)
 
     def share_s(self) -> Optional[float]:
-        """Return the seconds that one step may take where threads are short, so that each piece gets its turn; else None."""
+        """Return the seconds that one step may take where steps wait for a thread, so that each gets its turn; else None."""
         turns = self._turns()
-        return self._deadline.left() / turns if turns else None
+        return self._deadline.left() / turns if turns > 1 else None
 
     def run(self) -> None:
         """Run it all; come back when the work has ended, or at the deadline.
@@ -135,13 +137,11 @@ class FanOut:
             raise self._failure
 
     def _turns(self) -> int:
-        """Return how many steps the few threads must make one after another, or 0 where threads are not short."""
-        if not self._short:
-            return 0
-        now = time.monotonic()
+        """Return how many steps a thread must make one after another, the one under way included."""
         with self._lock:
-            waiting = sum(1 for when, _, _ in self._ready if when <= now)
-        return 1 - (-waiting // self._short)
+            self._wake()
+            waiting = len(self._ready) - max(0, self._had - (self._begun - self._ended))
+            return 1 - min(0, -waiting // self._had)
 
     # --- the calling thread ---
 
@@ -166,8 +166,9 @@ class FanOut:
 
     def _is_stalled(self) -> bool:
         with self._lock:
-            oldest = self._ready[0] if self._ready else None
-            return oldest is not None and self._active - self._starting < self._threads and oldest[0] < time.monotonic() - _SLICE_S
+            if not self._is_any_ready() or self._active - self._starting >= self._threads:
+                return False
+            return self._ready[0][0] < time.monotonic() - _SLICE_S
 
     def _end(self) -> None:
         if os.getpid() != self._pid:
@@ -220,7 +221,7 @@ class FanOut:
                 self._starting = 0
                 if is_started:
                     continue
-                self._short = max(1, self._active - 1)
+                self._had = max(1, self._active - 1)
                 if self._active > 1:  # go on with the threads that there are
                     self._active -= 1
                     self._threads = self._active
@@ -269,9 +270,11 @@ class FanOut:
                 with self._lock:
                     if self._is_over or self._deadline.is_over or not self._is_any_ready():
                         return
-                    piece = heapq.heappop(self._ready)[2]
+                    piece = self._ready.popleft()[1]
                     self._begun += 1
                 self._step(piece)
+                with self._lock:
+                    self._ended += 1
         finally:
             with self._lock:
                 self._active -= 1
@@ -317,22 +320,33 @@ class FanOut:
         self._messages.put(None)
 
     def _push(self, pieces: Sequence[_Piece], wait_s: float = 0.0) -> None:
-        when = time.monotonic() + wait_s
+        now = time.monotonic()
         with self._lock:
-            for piece in pieces:
-                self._count += 1
-                heapq.heappush(self._ready, (when, self._count, piece))
+            if wait_s > 0:
+                for piece in pieces:
+                    self._count += 1
+                    heapq.heappush(self._later, (now + wait_s, self._count, piece))
+            else:
+                self._wake()
+                self._ready.extend((now, piece) for piece in pieces)
             self._changed.notify()
 
     # --- under the lock ---
 
+    def _wake(self) -> None:
+        """Move what has waited long enough to what is ready."""
+        while self._later and self._later[0][0] <= time.monotonic():
+            when, _, piece = heapq.heappop(self._later)
+            self._ready.append((when, piece))
+
     def _is_any_ready(self) -> bool:
-        return bool(self._ready) and self._ready[0][0] <= time.monotonic()
+        self._wake()
+        return bool(self._ready)
 
     def _until_next(self, may_start: int) -> float:
         left = self._deadline.left()
         if not self._is_any_ready():
-            return min(left, max(0.0, self._ready[0][0] - time.monotonic())) if self._ready else left
+            return min(left, max(0.0, self._later[0][0] - time.monotonic())) if self._later else left
         return min(left, _PACE_S) if may_start < self._threads else left
 
 

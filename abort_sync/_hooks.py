@@ -11,7 +11,7 @@ from ._call import reports_to_the_end
 from ._client import AbortClient
 from ._config import check_flag
 from ._errors import ConfigurationError
-from ._report import Report
+from ._report import Report, log_failures
 from ._rids import check_rids
 
 _log = logging.getLogger("abort_sync")
@@ -55,7 +55,7 @@ def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: 
     Args:
         sglang_url: The router's URL, or an SGLang server's own.
         rid: The request's id.
-        logger: Also told of each target that is not ok, as a warning.
+        logger: Also told, as warnings, of the targets that are not ok (the first 20 of many) and how many more there are.
 
     Returns:
         A report, always; no URL and no rid are its ``error``, logged at INFO.
@@ -76,10 +76,7 @@ def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: 
 
     report = _renamed("abort_sglang_request", send)
     if logger is not None and logger is not _log:
-        for outcome in report.failures:
-            logger.warning("%s: %s", report.operation, outcome)
-        if report.error:
-            logger.warning("%s: %s", report.operation, report.error)
+        log_failures(report, logger)
     return report
 
 

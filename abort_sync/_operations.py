@@ -17,7 +17,7 @@ from ._fleet import Fleet, LastKnown
 from ._flush import Flush
 from ._idle import Watch
 from ._loads import Load
-from ._report import Outcome, Report
+from ._report import Outcome, Report, log_failures
 from ._rids import prefix_notes
 from ._sweep import AbortSweep, IdleSweep
 from ._urls import mask
@@ -212,11 +212,8 @@ class Operations:
         report = Report(
             call.operation, tuple(outcomes), error, tuple(scrub(note) for note in notes), call.elapsed_s(), self._settings.allow_empty
         )
-        if report.error is not None:
-            log.warning("%s: %s", report.operation, report.error)
+        log_failures(report, log)
         for outcome in report.outcomes:
-            if not outcome.ok:
-                log.warning("%s: %s", report.operation, outcome)
             call.call_back(OutcomeEvent(report.operation, outcome))
         call.call_back(ReportEvent(report))
         return report

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ._errors import AbortIncompleteError
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+MAX_LOGGED = 20
+"""So many targets of one report are logged by name: a fleet that is down must not bury what else a log says."""
 
 
 class Status(str, Enum):
@@ -176,3 +182,14 @@ class Report:
         lines += [f"  {one}" for one in self.outcomes]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def log_failures(report: Report, log: Logger) -> None:
+    """Log a report's error and the targets that are not ok, as warnings; of many the first ones, and how many more there are."""
+    if report.error is not None:
+        log.warning("%s: %s", report.operation, report.error)
+    failures = report.failures
+    for outcome in failures[:MAX_LOGGED]:
+        log.warning("%s: %s", report.operation, outcome)
+    if len(failures) > MAX_LOGGED:
+        log.warning("%s: %d more targets are not ok: the report has them", report.operation, len(failures) - MAX_LOGGED)

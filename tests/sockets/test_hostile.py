@@ -61,7 +61,7 @@ def test_many_workers_that_are_dead_cost_no_more_than_the_deadline() -> None:
     print(f"{took - 1.0:+.2f} s after the deadline, {report.summary()}")
     assert len(report.outcomes) == 3_000
     assert {one.status for one in report.outcomes} <= {Status.UNREACHABLE, Status.NOT_SENT}
-    assert took < 11.0
+    assert took < 4.0  # 0.5 s after the deadline, 3 s on a stalled machine
 
 
 def test_more_entries_than_anybody_needs_are_cut_off_and_said() -> None:

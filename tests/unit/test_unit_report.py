@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abort_sync import AbortIncompleteError, Attempt, Outcome, Report, Status
+from abort_sync._report import MAX_LOGGED, log_failures
 
 GOOD = (Status.ACCEPTED, Status.IDLE)
 TEXT = st.text("aZ0 \n\t\x00\"'\\é漢😀\u2028", max_size=20)
@@ -144,3 +146,19 @@ def test_a_report_is_a_value() -> None:
     assert report.with_error("b") == Report("flush", error="a; b")
     assert Report("flush").with_error("b") == Report("flush", error="b")
     assert report.error == "a"
+
+
+def test_of_many_failures_the_log_names_the_first_and_counts_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    """A fleet that is down fills no log: the error, so many targets by name, and how many more there are; what is ok is not told."""
+    down = [outcome(Status.UNREACHABLE, f"http://10.0.0.{n}:30000") for n in range(MAX_LOGGED + 3)]
+    log = logging.getLogger("any")
+    log_failures(Report("abort_all", (*down[:MAX_LOGGED], outcome(Status.IDLE))), log)
+    assert [one.getMessage() for one in caplog.records] == [f"abort_all: {one}" for one in down[:MAX_LOGGED]]
+    caplog.clear()
+    log_failures(Report("abort_all", tuple(down), error="a router is down"), log)
+    assert [one.getMessage() for one in caplog.records] == [
+        "abort_all: a router is down",
+        *(f"abort_all: {one}" for one in down[:MAX_LOGGED]),
+        "abort_all: 3 more targets are not ok: the report has them",
+    ]
+    assert {one.levelname for one in caplog.records} == {"WARNING"}

@@ -27,7 +27,7 @@ def test_fixtures_give_a_fleet_and_its_client(run: pytest.Pytester) -> None:
             assert not local_fleet.workers[2].running
         """
     )
-    run.runpytest_inprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
+    run.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
 
 
 def test_a_marker_gives_the_options(run: pytest.Pytester) -> None:
@@ -49,7 +49,7 @@ def test_a_marker_gives_the_options(run: pytest.Pytester) -> None:
             assert local_fleet.workers[4].requests[0].headers["authorization"] == "Bearer w"
         """
     )
-    run.runpytest_inprocess("--strict-markers", "-W", "error").assert_outcomes(passed=2)
+    run.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=2)
 
 
 def test_each_test_has_its_own_fleet_and_it_ends(run: pytest.Pytester) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_workers_seen_earlier_serve_rids_when_the_router_is_gone() -> None:
             assert [(one.target, one.via, one.ok) for one in report.outcomes] == [(url, "last_known", True) for url in fleet.worker_urls]
             assert report.ok
             assert len(report.notes) == 1
-            assert "cannot be reached: its workers as seen 0 s ago are used" in report.notes[0]
+            assert re.search(r"cannot be reached: its workers as seen \d+ s ago are used", report.notes[0])
         assert not fleet.client().abort_request("rid-2").outcomes, "another client has seen nothing"
         fleet.router.behave(None)
         assert {one.via for one in client.abort_request("rid-3").outcomes} == {"router"}

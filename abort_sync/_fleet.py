@@ -10,8 +10,9 @@ from typing import Optional
 from ._call import Call
 from ._deadline import Deadline
 from ._fanout import Step
+from ._listing import Listing, learn
 from ._urls import mask
-from ._workers import Discovery, Listing, Worker, learn
+from ._workers import Discovery, Worker
 
 LastKnown = dict[str, tuple[float, tuple[Worker, ...]]]
 """By router: when it was seen (wall clock), and what it listed."""

@@ -12,9 +12,10 @@ from ._fanout import Step
 from ._fleet import Fleet
 from ._idle import Visit, Watch, Watched, until_idle
 from ._judge import together
+from ._listing import Listing
 from ._report import Outcome, Status
 from ._worker_calls import abort_at, abort_order, abort_tries, look_at, look_tries, through_gateway
-from ._workers import Listing, Worker
+from ._workers import Worker
 
 Rids = Sequence[Optional[str]]
 """The rids to abort; ``(None,)`` stands for everything."""

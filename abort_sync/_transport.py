@@ -206,7 +206,7 @@ class _Response(http.client.HTTPResponse):
 
     def begin(self) -> None:
         """Read the head."""
-        whole, self.fp = self.fp, _Head(self.fp)  # type: ignore[assignment]
+        whole, self.fp = self.fp, _Head(self.fp)  # type: ignore[assignment]  # reads as a file does, as far as it is used
         super().begin()
         if self.fp is not None:
             self.fp = whole

@@ -23,11 +23,11 @@ LAYERS = (
     ("_args",),
     ("_sweep", "_flush"),
     ("_idle", "_fleet", "_worker_calls"),
-    ("_workers", "_loads"),
+    ("_listing", "_loads"),
     ("_call",),
     ("_fanout", "_policy", "_transport", "_judge"),
     ("_sockets", "_config"),
-    ("_names", "_events", "_answer"),
+    ("_names", "_events", "_answer", "_workers"),
     ("_report", "_rids", "_urls"),
     ("_deadline", "_errors"),
 )

@@ -19,7 +19,7 @@ def abort() -> None:
 
 def abort_after_the_main_thread() -> None:
     threading.main_thread().join()
-    while not threading._SHUTTING_DOWN:  # type: ignore[attr-defined]
+    while not threading._SHUTTING_DOWN:  # type: ignore[attr-defined]  # no other way to see it
         time.sleep(0.01)
     abort()
 

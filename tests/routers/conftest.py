@@ -96,7 +96,7 @@ def _idle_afterwards(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]  # pytest's hooks have no public types
     report = yield
     if _PAIR in item.stash:
         program, mode = item.stash[_PAIR]

@@ -112,7 +112,7 @@ def test_rids_can_be_added_inside_the_block() -> None:
                 assert guard.add(rid) == rid
                 for bad in ("", " ", None, 7):
                     with pytest.raises(ConfigurationError):
-                        guard.add(bad)  # type: ignore[arg-type]
+                        guard.add(bad)  # type: ignore[arg-type]  # wrong on purpose
                 1 / 0  # noqa: B018
         assert not fleet.workers[0].running
 

@@ -15,7 +15,7 @@ import pytest
 from scripted import Scripted, answer, closed_port, endless, json_answer
 
 from abort_sync import AbortClient, Limits, Report, RouterError, Status
-from abort_sync import _workers as workers_room
+from abort_sync import _listing as listing_room
 
 MEGABYTE = 1024 * 1024
 DEEP = "[" * 500_000 + "]" * 500_000
@@ -83,7 +83,7 @@ def test_a_listing_that_cannot_be_read_in_time_is_not_called_empty() -> None:
         connection.sendall(json_answer(["http://h:1"] * 3))
         reached.set()
 
-    original = workers_room.clean_url
+    original = listing_room.clean_url
 
     def slowly(*args: Any) -> Any:
         time.sleep(0.7)
@@ -91,7 +91,7 @@ def test_a_listing_that_cannot_be_read_in_time_is_not_called_empty() -> None:
 
     with pytest.MonkeyPatch.context() as patch, Scripted(routes={"/workers": play}) as router:
         client = AbortClient(router.url)
-        patch.setattr(workers_room, "clean_url", slowly)
+        patch.setattr(listing_room, "clean_url", slowly)
         report = client.abort_request("rid-1", timeout_s=1.0)
 
     assert reached.is_set()

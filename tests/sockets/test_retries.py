@@ -293,6 +293,6 @@ def test_waits_grow_and_differ() -> None:
 
 
 def state(number: int) -> Any:
-    made = tenacity.RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+    made = tenacity.RetryCallState(None, None, (), {})  # type: ignore[arg-type]  # only its attempts are read
     made.attempt_number = number
     return made

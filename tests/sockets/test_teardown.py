@@ -53,7 +53,8 @@ class Producer:
     """An agent server whose agent sends a new request just when the worker has looked idle for long."""
 
     def __init__(self) -> None:
-        self.is_running, self.flushes, self.events = False, 0, []  # type: ignore[var-annotated]
+        self.is_running, self.flushes = False, 0
+        self.events: list[str] = []
         self.looks = threading.Semaphore(0)
 
     def flush(self, connection: socket.socket) -> None:

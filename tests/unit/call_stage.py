@@ -32,5 +32,5 @@ def stage(script: Callable[[Order], Answer], *, timeout_s: float = 60.0, **clien
     """Return a call of a client made of these arguments, and its transport."""
     call = Call("test", AbortClient(**client)._settings, timeout_s)
     transport = ScriptedTransport(script)
-    call._transport = transport  # type: ignore[assignment]
+    call._transport = transport  # type: ignore[assignment]  # a stand-in
     return call, transport

@@ -117,7 +117,7 @@ def test_a_cut_reaches_the_attempt_under_way() -> None:
         call._cut()
         return LOST
 
-    transport.attempt = attempt  # type: ignore[method-assign]
+    transport.attempt = attempt  # type: ignore[method-assign]  # a stand-in
     call.exchange(ORDER, Tries("abort", URL), None)
     assert [one.is_cut for one in lines] == [True]
 
@@ -126,7 +126,7 @@ def test_a_part_of_a_call_has_its_own_earlier_deadline() -> None:
     """An attempt gets the earlier of the call's deadline and its part's; a later one does not put the call's off."""
     seen: list[float] = []
     call, transport = stage(lambda order: Answer(200), worker_urls=[URL], timeout_s=60.0)
-    transport.attempt = lambda order, line, deadline: (seen.append(deadline.left()), Answer(200))[1]  # type: ignore[method-assign]
+    transport.attempt = lambda order, line, deadline: (seen.append(deadline.left()), Answer(200))[1]  # type: ignore[method-assign]  # a stand-in
     for part in (None, Deadline.after(10.0), Deadline.after(600.0)):
         call.exchange(ORDER, Tries("abort", URL), part)
     assert 50 < seen[0] <= 60

@@ -42,12 +42,12 @@ def test_a_time_for_one_call_is_checked_before_anything_is_sent() -> None:
         lambda: client.abort_requests(["r"], timeout_s=-1),
         lambda: client.abort_all(timeout_s=float("nan")),
         lambda: client.workers(timeout_s=True),
-        lambda: client.discover(timeout_s="5"),  # type: ignore[arg-type]
+        lambda: client.discover(timeout_s="5"),  # type: ignore[arg-type]  # wrong on purpose
         lambda: client.loads(timeout_s=1e12),
-        lambda: client.wait_for_workers(1, timeout_s=None),  # type: ignore[arg-type]
+        lambda: client.wait_for_workers(1, timeout_s=None),  # type: ignore[arg-type]  # wrong on purpose
         lambda: client.abort_until_idle(["r"], timeout_s=0),
         lambda: client.abort_until_idle(["r"], poll_s=0),
-        lambda: client.abort_all_until_idle(timeout_s=None),  # type: ignore[arg-type]
+        lambda: client.abort_all_until_idle(timeout_s=None),  # type: ignore[arg-type]  # wrong on purpose
         lambda: client.flush("id", timeout_s=0),
         lambda: client.teardown("id", timeout_s=0),
     ]
@@ -162,7 +162,7 @@ def test_verify_takes_a_path_that_exists(tmp_path: Path) -> None:
     ]  # fmt: skip
     for bad, what in ((tmp_path / "gone.pem", "there is no CA bundle at"), (b"x", "must be True, False or the path"), (None, "must be")):
         with pytest.raises(ConfigurationError, match=f"^verify.*{what}"):
-            AbortClient(URL, verify=bad)  # type: ignore[arg-type]
+            AbortClient(URL, verify=bad)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize(("given", "kept"), [(" key\n", "key"), ("key\r\n", "key"), ("", None), (" \n", None), (None, None)])
@@ -215,7 +215,7 @@ def test_settings_survive_pickle() -> None:
     for value in (Keys(router="r"), Limits(connect_s=1, attempts=2)):
         assert pickle.loads(pickle.dumps(value)) == value
         with pytest.raises(AttributeError):
-            value.router = "x"  # type: ignore[union-attr, misc]
+            value.router = "x"  # type: ignore[union-attr, misc]  # wrong on purpose
 
 
 def test_making_a_client_reads_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:

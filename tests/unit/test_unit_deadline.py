@@ -35,4 +35,4 @@ def test_a_part_never_outlasts_the_whole(clock: SimpleNamespace, seconds: float,
 def test_a_deadline_does_not_change(clock: SimpleNamespace) -> None:
     """A deadline is frozen: nobody inside a call can put it off."""
     with pytest.raises(AttributeError):
-        Deadline(1.0).at = 2.0  # type: ignore[misc]
+        Deadline(1.0).at = 2.0  # type: ignore[misc]  # wrong on purpose

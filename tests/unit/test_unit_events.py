@@ -25,7 +25,7 @@ def test_an_event_is_a_value(event: Event) -> None:
     assert copy == event
     assert copy is not event
     with pytest.raises(AttributeError):
-        event.operation = "x"  # type: ignore[misc, union-attr]
+        event.operation = "x"  # type: ignore[misc, union-attr]  # wrong on purpose
 
 
 def test_every_event_is_among_the_kinds() -> None:

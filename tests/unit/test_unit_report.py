@@ -38,7 +38,7 @@ STABLE = settings(derandomize=True, deadline=None, database=None, max_examples=2
 
 
 def outcome(status: Status, target: str = "http://10.0.0.1:30000", **more: object) -> Outcome:
-    return replace(Outcome(target, "router", "r1", status), **more)  # type: ignore[arg-type]
+    return replace(Outcome(target, "router", "r1", status), **more)  # type: ignore[arg-type]  # any field by name
 
 
 @pytest.mark.parametrize("status", Status)

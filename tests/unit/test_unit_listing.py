@@ -10,9 +10,9 @@ from call_stage import ScriptedTransport, stage
 from fake_steps import Steps
 
 from abort_sync import Discovery, RouterError, RouterRefusedError, RouterView, Worker
-from abort_sync import _workers as workers_room
+from abort_sync import _listing as listing_room
 from abort_sync._answer import Answer, Order
-from abort_sync._workers import Listing, learn
+from abort_sync._listing import Listing, learn
 
 ROUTER = "http://10.0.0.9:30000"
 NO_ROUTE = Answer(404)
@@ -157,8 +157,8 @@ def test_notes_are_bounded() -> None:
 
 def test_a_listing_beyond_all_measure_is_cut_and_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a listing with more entries than are read (ten thousand) the first ones are used, and its error says so."""
-    assert workers_room.MAX_WORKERS == 10_000
-    monkeypatch.setattr(workers_room, "MAX_WORKERS", 3)
+    assert listing_room.MAX_WORKERS == 10_000
+    monkeypatch.setattr(listing_room, "MAX_WORKERS", 3)
     listing, _ = ask({"/workers": listed("a:1", "b:1", "c:1", "d:1")})
     assert [one.url for one in listing.workers] == ["http://a:1", "http://b:1", "http://c:1"]
     assert listing.error == f"{ROUTER} lists 4 entries: only the first 3 are used"

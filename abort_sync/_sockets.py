@@ -1,4 +1,4 @@
-"""One attempt's connection: it keeps its deadline inside the socket, and others can cut it. This room knows nothing of HTTP.
+"""The socket of one attempt: it keeps its deadline inside the socket, and others can cut it. This room knows nothing of HTTP.
 
 A ``Line`` holds the socket from before it connects until its own thread has closed it. Whoever wants it to end calls ``cut``,
 which shuts the socket down; only the thread that uses it closes it, so no descriptor is closed under another's feet.

@@ -23,9 +23,9 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_netrc_auth, select_proxy
 from urllib3.response import HTTPResponse
 
 from ._answer import Answer, Order
+from ._connection import Connection, Dialer
 from ._deadline import Deadline
-from ._names import NameLookup, literal
-from ._sockets import Line, connect, kept_context, secure
+from ._sockets import Line
 from ._urls import credentials
 
 _KEPT_HEADERS = ("content-type", "location", "retry-after")
@@ -46,8 +46,7 @@ class Transport:
         self._session.trust_env = self.trusts_env = trust_env
         self._verify = verify
         self._limits = (connect_s, read_s)
-        self._contexts: dict[Union[bool, str], ssl.SSLContext] = {}
-        self._lookups: dict[tuple[str, int], NameLookup] = {}
+        self.dialer = Dialer(DEFAULT_CA_BUNDLE_PATH)
 
     def attempt(self, order: Order, line: Line, deadline: Deadline) -> Answer:
         """Make one exchange; whatever goes wrong is in the answer, and the line is closed.
@@ -90,32 +89,6 @@ class Transport:
         is_refused = failure is not None and any(isinstance(one, ConnectionRefusedError) for one in _chain(failure))
         failure = None  # its traceback holds this frame, and both would hold the connection until the garbage collector comes
         return Answer(status, body, headers, error, line.is_sent, is_refused, time.monotonic() - began)
-
-    def open(self, line: Line, host: str, port: int) -> socket.socket:
-        """Return a connected socket."""
-
-        def resolve(left: Any) -> Any:
-            found = literal(host, port)
-            if found is None:
-                lookup = self._lookups.get((host, port))
-                if lookup is None:  # two threads may look the same name up; both are right
-                    lookup = self._lookups[host, port] = NameLookup(host, port).begin()
-                try:
-                    found = lookup.wait(left)
-                except socket.gaierror:  # the next attempt asks again; a look-up that goes on is waited for again
-                    self._lookups.pop((host, port), None)
-                    raise
-            return found
-
-        return connect(line, resolve)
-
-    def secured(self, line: Line, sock: socket.socket, verify: Union[bool, str, None], host: str) -> socket.socket:
-        """Return the socket under TLS."""
-        how = True if verify is None else verify
-        context = self._contexts.get(how)
-        if context is None:
-            context = self._contexts[how] = kept_context(how, DEFAULT_CA_BUNDLE_PATH)
-        return secure(line, sock, context, host)
 
     def answering_limit(self, order: Order, deadline: Deadline) -> Deadline:
         """Return when the answer must have come, now that the connection stands."""
@@ -184,100 +157,18 @@ class _Exchange:
     def urlopen(self, method: str, url: str, body: Any, headers: Any, **_: Any) -> HTTPResponse:
         """Send the request and return the answer with its body unread."""
         target = urlsplit(str(self._request.url))
-        connection = _Connection(self._request, target.hostname or "", target.port, target.scheme == "https", self._verify)
+        request, is_tls = self._request, target.scheme == "https"
+        connection = Connection(request.transport.dialer, request.line, target.hostname or "", target.port, is_tls, self._verify)
         sent = dict(headers)
         if self._proxy is not None:
             connection.go_through(self._proxy, self._proxy_headers)
             if target.scheme == "http":
                 sent.update(self._proxy_headers)
-        connection.request(method, url, body=body, headers=sent)
-        connection.send_all()
-        line = self._request.line
-        line.phase = "waiting for the answer"
-        answer = connection.getresponse()
+        answer = connection.exchange(method, url, body, sent, lambda: request.transport.answering_limit(request.order, request.deadline))
         return HTTPResponse(
             body=answer, headers=dict(answer.getheaders()), status=answer.status, reason=answer.reason, preload_content=False,
             decode_content=False, enforce_content_length=True, request_method=method,
         )  # fmt: skip
-
-
-class _Response(http.client.HTTPResponse):
-    """An answer that does not take a head cut off by the end of the connection for a whole one."""
-
-    def begin(self) -> None:
-        """Read the head."""
-        whole, self.fp = self.fp, _Head(self.fp)  # type: ignore[assignment]  # reads as a file does, as far as it is used
-        super().begin()
-        if self.fp is not None:
-            self.fp = whole
-
-
-class _Head:
-    """Reads lines, and raises where a line ends in the middle."""
-
-    def __init__(self, fp: Any) -> None:
-        self._fp = fp
-        self.close, self.flush = fp.close, fp.flush
-
-    def readline(self, limit: int) -> bytes:
-        line: bytes = self._fp.readline(limit)
-        if not line.endswith(b"\n") and len(line) < limit:
-            raise http.client.RemoteDisconnected("the connection was closed before the answer's head was complete")
-        return line
-
-
-class _Connection(http.client.HTTPConnection):
-    """A plain connection over a line, under TLS and through a proxy where asked."""
-
-    response_class = _Response
-
-    def __init__(self, request: _Request, host: str, port: Optional[int], is_tls: bool, verify: Any) -> None:
-        self.default_port = 443 if is_tls else 80
-        super().__init__(host, port or self.default_port)
-        self._request, self._is_tls, self._verify, self._name = request, is_tls, verify, host
-        self._dial = (host, port or self.default_port)
-        self._is_tunnelled = False
-        self._held = b""
-
-    def go_through(self, proxy: str, headers: Mapping[str, str]) -> None:
-        """Connect to a proxy instead, and for TLS ask it for a tunnel."""
-        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        if parts.scheme != "http" or not parts.hostname:
-            raise OSError(f"proxies of the kind {parts.scheme}:// are not supported: use an http:// proxy, or trust_env=False")
-        self._dial = (parts.hostname, parts.port or 80)
-        if self._is_tls:
-            host, port = self.host, self.port
-            self.host, self.port = self._dial
-            self.set_tunnel(host, port, headers)
-            self._is_tunnelled = True
-
-    def connect(self) -> None:
-        """Open the line."""
-        transport, line = self._request.transport, self._request.line
-        self.sock = transport.open(line, *self._dial)
-        if self._is_tls:
-            if self._is_tunnelled:
-                line.phase = "asking the proxy for a tunnel"
-                self._tunnel()  # type: ignore[attr-defined]  # as urllib3 does; a test over a proxy tells when it changes
-            self.sock = transport.secured(line, self.sock, self._verify, self._name)
-        line.phase = "sending the request"
-        line.limit = transport.answering_limit(self._request.order, self._request.deadline)
-
-    def send(self, data: Any) -> None:
-        """Hold the request until it is whole (a request for a tunnel is none)."""
-        if self.sock is None:
-            self.connect()
-        if self._request.line.phase == "sending the request":
-            self._held += data
-            return
-        assert self.sock is not None
-        self.sock.sendall(data)
-
-    def send_all(self) -> None:
-        """Send head and body, which come one after the other, as one: a packet and a system call less a target."""
-        assert self.sock is not None
-        self._request.line.is_sent = True
-        self.sock.sendall(self._held)
 
 
 def _read(response: requests.Response, max_bytes: int) -> bytes:

@@ -26,6 +26,7 @@ LAYERS = (
     ("_listing", "_loads"),
     ("_call",),
     ("_fanout", "_policy", "_transport", "_judge"),
+    ("_connection",),
     ("_sockets", "_config"),
     ("_names", "_events", "_answer", "_workers"),
     ("_report", "_rids", "_urls"),
@@ -37,12 +38,11 @@ HEIGHT = {room: -depth for depth, layer in enumerate(LAYERS) for room in layer}
 GUESTS = ("__main__", "cli", "testing")
 
 # Who may know of it. Every other module outside the standard library is known to nobody.
-HTTP_ROOMS = ("_transport", "_session", "_sockets")
 KNOWN_TO = {
-    "requests": HTTP_ROOMS,
-    "urllib3": HTTP_ROOMS,
-    "http.client": (*HTTP_ROOMS, "testing"),
-    "ssl": (*HTTP_ROOMS, "testing"),
+    "requests": ("_transport",),
+    "urllib3": ("_transport",),
+    "http.client": ("_transport", "_connection", "testing"),
+    "ssl": ("_transport", "_connection", "_sockets", "testing"),
     "tenacity": ("_policy",),
     "concurrent.futures": ("_fanout", "cli", "testing"),
     "_thread": ("_fanout", "_names"),
@@ -123,7 +123,7 @@ def test_imports_point_downward() -> None:
         ("_errors.py", "def f():\n    from abort_sync import _client", "_errors imports _client, which is not below it"),
         ("_policy.py", "from ._transport import send", "_policy imports _transport, which is not below it"),
         ("_report.py", "from . import Report", "_report imports __init__, which is not below it"),
-        ("_client.py", "import requests", "_client imports requests: only _transport, _session, _sockets may"),
+        ("_client.py", "import requests", "_client imports requests: only _transport may"),
         ("_client.py", "from http import client", "_client imports http.client: only"),
         ("_client.py", "from concurrent.futures import Future", "_client imports concurrent.futures: only _fanout"),
         ("_loads.py", "import numpy.random", "_loads imports numpy: no room may"),

@@ -14,7 +14,7 @@ import pytest
 from scripted import CERTIFICATE, Act, Scripted, answer, closed_port, endless, json_answer, listing, server_context
 
 from abort_sync import AbortClient, Keys, Limits, Outcome, Report, Status
-from abort_sync import _transport as transport
+from abort_sync import _connection as connection_room
 
 ONE = Limits(attempts=1)
 
@@ -168,14 +168,14 @@ def test_no_cookie_is_carried_from_one_worker_to_another() -> None:
 @pytest.mark.parametrize("error", [UnicodeError("label too long"), OverflowError("big"), RecursionError(), MemoryError(), KeyError("x")])
 def test_an_error_outside_the_libraries_own_is_caught_per_target(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """What no library documents costs its own target only: the others are served."""
-    original = transport.Transport.open
+    original = connection_room.Dialer.open
 
     def opened(self: Any, line: Any, host: str, port: int) -> socket.socket:
         if host == "odd.example":
             raise error
         return original(self, line, host, port)
 
-    monkeypatch.setattr(transport.Transport, "open", opened)
+    monkeypatch.setattr(connection_room.Dialer, "open", opened)
     with Scripted(answer()) as server:
         odd, well = abort_at("odd.example", server.url).outcomes
 

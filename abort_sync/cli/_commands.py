@@ -76,7 +76,10 @@ COMMANDS: dict[str, Callable[[argparse.Namespace, Screen], int]] = {
 def _run(options: argparse.Namespace, screen: Screen, call: Callable[[AbortClient], Report], **needs: bool) -> int:
     make_client(options, None, **needs)  # before the live view, which would draw over the question for a key
     with progress(screen) as on_event:
-        report = call(make_client(options, on_event, **needs))
+        try:
+            report = call(make_client(options, on_event, **needs))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what was sent until then stays sent") from None
     return show_report(screen, report)
 
 

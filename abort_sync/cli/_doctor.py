@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from urllib.parse import urlsplit
 
 from abort_sync import AbortClient, Keys, Load, Worker, new_rid
@@ -19,12 +19,13 @@ from abort_sync.cli._looks import Looks
 from abort_sync.cli._screen import Screen
 from abort_sync.cli._settings import agent_server_url, has_workers, limit, make_client
 from abort_sync.cli._status import NOT_WELL, WELL
+from abort_sync.cli._words import as_options
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:
     """Print all findings, then what to do; 1 if one of them is a problem."""
     client = make_client(options, workers=agent_server_url(options) is None)
-    findings = list(_look(client, options))
+    findings = [replace(finding, found=as_options(finding.found)) for finding in _look(client, options)]
     shown = [one for one in findings if one.level == "problem" or not screen.is_quiet]
     if screen.is_json:
         screen.print_json({"findings": [asdict(finding) for finding in findings]})
@@ -50,7 +51,9 @@ def _look(client: AbortClient, options: argparse.Namespace) -> Iterator[Finding]
         for note in discovery.notes:
             yield Finding("note", "listing", note)
         yield from _look_at_workers(discovery.workers, options)
-    yield _findings.of_agent_server(agent_url)
+    else:
+        yield Finding("note", "router", "none is given", "an abort needs one: --router-url URL, or ABORT_SYNC_ROUTER_URL")
+    yield _findings.of_agent_server(agent_url, options.probe)
     if agent_url and options.probe:
         for outcome in client.flush([new_rid("doctor-")], **limit(options)).outcomes:
             yield _findings.of_probe(outcome, "agent server")

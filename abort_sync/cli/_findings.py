@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from abort_sync import Attempt, Outcome, RouterView, Worker
-from abort_sync.cli._reports import WHAT_TO_DO
+from abort_sync.cli._reports import what_to_do
 from abort_sync.cli._screen import clean
 
 _CONNECT_S = 2.0
 _REACH = "is it running, is the address right, and can this host reach it?"
+_LONGER = "give it longer with --timeout"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -43,7 +44,7 @@ def of_router(view: RouterView) -> Finding:
         advice = "give its key: --router-key-file FILE, or ABORT_SYNC_ROUTER_KEY (a server itself: --worker-url)"
         return Finding("problem", about, view.error or "refused", advice)
     if view.error:
-        return Finding("problem", about, view.error, _REACH)
+        return Finding("problem", about, view.error, _reach(view.error))
     if view.dialect == "server":
         advice = "nothing, if it is one; a router has another URL"
         return Finding("note", about, "has no listing: it is taken for an SGLang server itself", advice)
@@ -68,14 +69,17 @@ def of_worker(worker: Worker, look: Attempt | None, is_load_known: bool) -> Iter
         advice = "give its HTTP address with --worker-url URL, if it has one"
         yield Finding("problem", about, f"is reached by {worker.connection}, where no abort can be sent", advice)
     elif look is None:
-        yield Finding("problem", about, "was not asked in time", "give it longer with --timeout")
+        yield Finding("problem", about, "was not asked in time", _LONGER)
     elif look.http_status is None:
-        yield Finding("problem", about, f"does not answer from here: {look.error}", _REACH)
+        yield Finding("problem", about, f"does not answer from here: {look.error}", _reach(look.error or ""))
     elif look.http_status in (401, 403):
         advice = "give its key: --worker-key-file FILE, or ABORT_SYNC_WORKER_KEY"
         yield Finding("problem", about, f"wants another key for its load (HTTP {look.http_status})", advice)
     elif is_load_known:
         yield Finding("ok", about, "answers from here and tells its load")
+    elif look.http_status == 404:
+        found = "answers from here, but has no route that tells a load (HTTP 404): no SGLang server, or a very old one"
+        yield Finding("problem", about, found, "is the URL a worker's own? --probe tells whether it takes an abort")
     else:
         found = f"answers from here (HTTP {look.http_status}), but its load cannot be read: until-idle will say UNKNOWN"
         yield Finding("note", about, found, "is it an SGLang server, 0.5.3 or later?")
@@ -86,13 +90,17 @@ def of_probe(outcome: Outcome, about: str) -> Finding:
     if outcome.ok:
         what = "abort" if outcome.rid else "flush"
         return Finding("ok", about, f"took the {what} of an unused id: route and key are right")
-    return Finding("problem", about, f"{outcome.status}: {outcome.error}", WHAT_TO_DO[outcome.status])
+    return Finding("problem", about, f"{outcome.status}: {outcome.error}", what_to_do(outcome))
 
 
-def of_agent_server(url: str | None) -> Finding:
+def _reach(error: str) -> str:
+    return f"{_LONGER}; or {_REACH}" if "deadline" in error or "timed out" in error else _REACH
+
+
+def of_agent_server(url: str | None, is_probed: bool) -> Finding:
     """Say whether something listens at the agent server's address."""
     if url is None:
-        advice = "a flush needs one: --agent-server-url, or AGENT_SERVER_URL"
+        advice = "a flush needs one: --agent-server-url URL, or AGENT_SERVER_URL"
         return Finding("note", "agent server", "none is given", advice)
     parts = urlsplit(url if "://" in url else f"http://{url}")
     about = f"agent server {clean(parts.hostname)}"
@@ -102,7 +110,7 @@ def of_agent_server(url: str | None) -> Finding:
         socket.create_connection((parts.hostname or "", port), _CONNECT_S).close()
     except (OSError, ValueError) as error:
         return Finding("problem", about, f"cannot be reached: {error}", _REACH)
-    return Finding("ok", about, "listens; its route and secret were not tried (--probe does)")
+    return Finding("ok", about, "listens" if is_probed else "listens; its route and secret were not tried (--probe does)")
 
 
 def of_surroundings(hosts: Iterable[str]) -> Iterator[Finding]:

@@ -11,7 +11,10 @@ from time import sleep, strftime
 from abort_sync import AbortClient, Attempt, AttemptEvent, RouterError
 from abort_sync.cli._screen import Screen
 from abort_sync.cli._settings import limit, make_client
-from abort_sync.cli._status import NOT_WELL, WELL
+from abort_sync.cli._status import NOT_WELL, NOTHING_TRIED, WELL
+from abort_sync.cli._words import SEE_DOCTOR, as_options
+
+_NO_WORKER = "no worker is listed yet: have they registered at the router? That takes a while after its start"
 
 
 class Looks(dict[str, Attempt]):
@@ -29,31 +32,38 @@ def workers(options: argparse.Namespace, screen: Screen) -> int:
         RouterError: No worker could be learned.
     """
     found = make_client(options).discover(**limit(options))
-    if not found.workers:
+    has_failed = any(router.error for router in found.routers)
+    if not found.workers and not screen.is_json:
         found.raise_if_unknown()
-    is_well = bool(found.workers) and not any(router.error for router in found.routers)
     if screen.is_json:
         listed = [{**asdict(worker), "url": worker.shown} for worker in found.workers]
         routers = [asdict(router) for router in found.routers]
         screen.print_json({"workers": listed, "routers": routers, "notes": list(found.notes)})
-        return WELL if is_well else NOT_WELL
+        return _status(bool(found.workers), has_failed)
     if found.workers:
         rows = [
             (one.shown, one.via, one.kind, {True: "yes", False: "no", None: "?"}[one.is_healthy], one.connection) for one in found.workers
         ]
         screen.table(("WORKER", "VIA", "KIND", "HEALTHY", "BY"), rows)
     else:
-        screen.warn("no worker is listed yet: have they registered at the router? That takes a while after its start")
+        screen.warn(_NO_WORKER)
     for router in found.routers:
         is_server = router.dialect == "server"
         what = "is an SGLang server itself" if is_server else f"speaks GET {router.dialect}, lists {router.workers}"
         if router.error:
-            screen.warn(router.error)
+            screen.warn(f"{as_options(router.error)}; {SEE_DOCTOR}")
         else:
             screen.say(f"{router.url} {what}")
     for note in found.notes:
-        screen.say(f"note: {note}")
-    return WELL if is_well else NOT_WELL
+        screen.say(f"note: {as_options(note)}")
+    return _status(bool(found.workers), has_failed)
+
+
+def _status(has_workers: bool, has_failed: bool) -> int:
+    """Say a look as an exit status: 3 where no worker could be learned, 1 where some could not or there is none."""
+    if has_failed and not has_workers:
+        return NOTHING_TRIED
+    return WELL if has_workers and not has_failed else NOT_WELL
 
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
@@ -63,12 +73,14 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
     headers = ("TIME", "WORKER", "RUNNING", "WAITING", "TOKENS", "WHY")
     with screen.board(headers, sys.stdout, is_kept=True) as draw:
         while True:
+            error = None
             try:
-                rows = _rows(client, options, looks)
-            except RouterError as error:
-                if options.once:
+                rows = _rows(client, options, looks) or [_no_row(_NO_WORKER)]
+            except RouterError as problem:
+                error = problem
+                if options.once and not screen.is_json:
                     raise
-                rows = [(strftime("%H:%M:%S"), "?", "?", "?", "?", str(error))]
+                rows = [_no_row(f"{error}; {SEE_DOCTOR}")]
             if screen.is_json:
                 names = [header.lower() for header in headers]
                 screen.print(json.dumps([dict(zip(names, row)) for row in rows]))
@@ -77,8 +89,12 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
             else:
                 screen.table(headers, rows)
             if options.once:
-                return WELL if rows and not any(row[-1] for row in rows) else NOT_WELL
+                return NOTHING_TRIED if error else NOT_WELL if any(row[-1] for row in rows) else WELL
             sleep(options.interval)
+
+
+def _no_row(why: str) -> tuple[object, ...]:
+    return (strftime("%H:%M:%S"), "?", "?", "?", "?", why)
 
 
 def _rows(client: AbortClient, options: argparse.Namespace, looks: Looks) -> list[tuple[object, ...]]:

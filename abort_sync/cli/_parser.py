@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
+import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from abort_sync import __version__
+from abort_sync.cli._screen import write
 
 _MOST_SECONDS = 7 * 86_400.0
 SHELLS = ("bash", "zsh", "fish")
+# Each key: its field of Keys, its option, its variable.
+KEYS = (
+    ("router", "--router-key-file", "ABORT_SYNC_ROUTER_KEY"),
+    ("worker", "--worker-key-file", "ABORT_SYNC_WORKER_KEY"),
+    ("worker_admin", "--worker-admin-key-file", "ABORT_SYNC_WORKER_ADMIN_KEY"),
+    ("agent", "--agent-secret-file", "HARBOR_ADMIN_SECRET"),
+)
 
 _EPILOG = """\
 exit status:
@@ -50,7 +61,24 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser whose every misuse is one `abort-sync: error:` line that says where the help is."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"abort-sync: error: {message}\n(see {self.prog} --help)\n")
+        write(sys.stderr, f"abort-sync: error: {message}\n(see {self.prog} --help)")
+        self.exit(2)
+
+
+def refuse_keys(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """End as misuse, without showing a value, where an option that would take a key in clear is on the command line."""
+    options = [option for _, option, _ in KEYS]
+    for name in (word.partition("=")[0] for word in words):
+        if re.fullmatch(r"--[\w-]*(key|secret|token|password)[\w-]*", name) and name not in options:
+            meant = [f"{option} FILE or {variable}" for _, option, variable in KEYS if option == f"{name}-file"]
+            instead = meant or [f"{option} FILE or {variable}" for _, option, variable in KEYS]
+            parser.error(f"{name}: a key never stands on the command line; give {', '.join(instead)}")
+
+
+def _word(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: is the variable set that should give it?")
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -66,15 +94,20 @@ def _seconds(text: str) -> float:
 def _fleet_options(argument_default: Any) -> Parser:
     options = Parser(add_help=False, argument_default=argument_default)
     where = options.add_argument_group("where")
-    where.add_argument("--router-url", action="append", metavar="URL", help="a router, or a server itself; repeatable")
-    where.add_argument("--worker-url", action="append", metavar="URL", help="a worker known without a router; repeatable")
-    where.add_argument("--agent-server-url", metavar="URL", help="the agent server that has POST /flush")
-    where.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for the whole call; it is back by then")
+    where.add_argument("--router-url", action="append", metavar="URL", type=_word, help="a router, or a server itself; repeatable")
+    where.add_argument("--worker-url", action="append", metavar="URL", type=_word, help="a worker known without a router; repeatable")
+    where.add_argument("--agent-server-url", metavar="URL", type=_word, help="the agent server that has POST /flush")
+    where.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="for the whole call; it is back by then (10; with --until-idle 30; a flush or teardown 120)",
+    )
     keys = options.add_argument_group("keys", "each from a file; - asks for it, or reads a line of standard input")
-    keys.add_argument("--router-key-file", metavar="FILE", help="the key that the router wants")
-    keys.add_argument("--worker-key-file", metavar="FILE", help="the workers' API key")
-    keys.add_argument("--worker-admin-key-file", metavar="FILE", help="the workers' admin key, which an abort may want")
-    keys.add_argument("--agent-secret-file", metavar="FILE", help="the agent server's secret")
+    keys.add_argument("--router-key-file", metavar="FILE", type=_word, help="the key that the router wants")
+    keys.add_argument("--worker-key-file", metavar="FILE", type=_word, help="the workers' API key")
+    keys.add_argument("--worker-admin-key-file", metavar="FILE", type=_word, help="the workers' admin key, if an abort wants it")
+    keys.add_argument("--agent-secret-file", metavar="FILE", type=_word, help="the agent server's secret")
     return options
 
 
@@ -116,18 +149,20 @@ def build_parser() -> argparse.ArgumentParser:
         name: subparsers.add_parser(name, help=text, description=text, parents=parents.get(name, [fleet, output]), allow_abbrev=False)
         for name, text in _COMMANDS
     }
-    made["abort"].add_argument("rids", nargs="+", metavar="RID", help="the id that the engine knows")
+    made["abort"].add_argument("rids", nargs="+", metavar="RID", type=_word, help="the id that the engine knows")
     _until_idle(made["abort"])
     _until_idle(made["abort-all"])
     _yes(made["abort-all"])
-    made["flush"].add_argument("ids", nargs="+", metavar="ID", help="a session_server_instance_id")
+    made["flush"].add_argument("ids", nargs="+", metavar="ID", type=_word, help="a session_server_instance_id")
     made["flush"].add_argument(
         "--until-quiet", action="store_true", help="flush again until nothing more is cancelled (queued runs start late)"
     )
     teardown = made["teardown"]
-    teardown.add_argument("--id", action="append", dest="ids", default=[], metavar="ID", help="an instance id to flush")
-    teardown.add_argument("--rid", action="append", dest="rids", default=[], metavar="RID", help="a request to abort")
-    teardown.add_argument("--abort-all", action="store_true", help="abort every request on every worker instead")
+    several: dict[str, Any] = {"action": "append", "default": [], "type": _word}
+    teardown.add_argument("--id", dest="ids", metavar="ID", help="an instance id to flush; repeatable", **several)
+    which = teardown.add_mutually_exclusive_group()
+    which.add_argument("--rid", dest="rids", metavar="RID", help="a request to abort; repeatable", **several)
+    which.add_argument("--abort-all", action="store_true", help="abort every request on every worker instead")
     _yes(teardown)
     made["watch"].add_argument("--once", action="store_true", help="look once and end")
     made["watch"].add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between looks (1)")

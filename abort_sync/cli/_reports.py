@@ -8,17 +8,28 @@ from collections.abc import Callable, Iterator
 from abort_sync import AttemptEvent, Outcome, OutcomeEvent, Report, RoundEvent, Status
 from abort_sync.cli._screen import Screen
 from abort_sync.cli._status import NOT_WELL, NOTHING_TRIED, WELL
+from abort_sync.cli._words import SEE_DOCTOR, as_options
 
 HEADERS = ("STATUS", "TARGET", "RID", "VIA", "HTTP", "TRIES", "SECONDS", "LEFT", "CANCELLED", "WHY")
-WHAT_TO_DO = {
+_WHAT_TO_DO = {
     Status.BUSY: "still at work at the deadline: find who keeps sending, or give it longer with --timeout",
-    Status.REFUSED: "it wants another key: --worker-admin-key-file or --worker-key-file; a flush --agent-secret-file",
+    Status.REFUSED: "it wants another key: give --worker-admin-key-file FILE or --worker-key-file FILE",
     Status.REJECTED: "the server said no: read WHY, then the server's own log",
     Status.UNREACHABLE: "nothing arrived: is it running, and can this host reach that address? See doctor",
     Status.UNKNOWN: "it may have arrived: look with watch; an abort may be repeated, a flush goes on by itself",
     Status.NOT_SENT: "the time was over first: give it longer with --timeout",
     Status.UNSUPPORTED: "no such route, or HTTP cannot reach it: is the URL a worker's own, and its version current?",
 }
+_WHAT_TO_DO_FOR_FLUSH = {
+    **_WHAT_TO_DO,
+    Status.REFUSED: "it wants another secret: give --agent-secret-file FILE, or HARBOR_ADMIN_SECRET",
+    Status.UNSUPPORTED: "no such route: give the agent server's base URL, without /flush",
+}
+
+
+def what_to_do(outcome: Outcome) -> str:
+    """Say what to do about an outcome that is not ok. Only a flush goes `via` nothing."""
+    return (_WHAT_TO_DO_FOR_FLUSH if outcome.via is None else _WHAT_TO_DO)[outcome.status]
 
 
 def exit_status(report: Report) -> int:
@@ -39,12 +50,12 @@ def show_report(screen: Screen, report: Report) -> int:
     if not screen.is_quiet or not report.ok:
         screen.print(report.summary())
     if report.error:
-        screen.print(f"error: {report.error}")
+        screen.print(f"error: {as_options(report.error)}; {SEE_DOCTOR}")
     if not screen.is_quiet:
         for note in report.notes:
-            screen.print(f"note: {note}")
-    for status in dict.fromkeys(outcome.status for outcome in report.failures):
-        screen.print(f"{status}: {WHAT_TO_DO[status]}")
+            screen.print(f"note: {as_options(note)}")
+    for line in dict.fromkeys(f"{outcome.status}: {what_to_do(outcome)}" for outcome in report.failures):
+        screen.print(line)
     return exit_status(report)
 
 
@@ -52,7 +63,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
     tries = len(outcome.attempts)
     return (
         outcome.status, outcome.target, outcome.rid, outcome.via, outcome.http_status, tries, f"{outcome.elapsed_s:.2f}",
-        outcome.remaining, outcome.cancelled, outcome.error,
+        outcome.remaining, outcome.cancelled, as_options(outcome.error or ""),
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ class Screen:
         self._no_color = bool(options.no_color or os.environ.get("NO_COLOR"))
 
     def print(self, text: str = "") -> None:
-        _write(sys.stdout, text)
+        write(sys.stdout, text)
 
     def say(self, text: str = "") -> None:
         """Print what a person wants to know beside the result; not under `--quiet` and `--json`."""
@@ -58,7 +58,7 @@ class Screen:
             self.print(text)
 
     def warn(self, text: str) -> None:
-        _write(sys.stderr, text)
+        write(sys.stderr, text)
 
     def ask(self, question: str) -> str:
         """Ask on standard error and return the line that was typed, empty at its end."""
@@ -129,9 +129,18 @@ class Screen:
         return Console(file=stream, no_color=self._no_color, highlight=False)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def write(stream: TextIO, text: str) -> None:
+    """Write a line in the stream's own encoding; what standard error does not take is lost, and stops no work.
+
+    Raises:
+        OSError: Standard output does not take it.
+    """
     encoding = stream.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=stream, flush=True)
+    except OSError:
+        if stream is not sys.stderr:
+            raise
 
 
 def _rich_table(headers: Sequence[str], rows: Sequence[Row]) -> Any:

@@ -10,14 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from abort_sync import AbortClient, ConfigurationError, Keys
-
-# Each key: its field of Keys, its option, its variable.
-_KEYS = (
-    ("router", "router_key_file", "ABORT_SYNC_ROUTER_KEY"),
-    ("worker", "worker_key_file", "ABORT_SYNC_WORKER_KEY"),
-    ("worker_admin", "worker_admin_key_file", "ABORT_SYNC_WORKER_ADMIN_KEY"),
-    ("agent", "agent_secret_file", "HARBOR_ADMIN_SECRET"),
-)
+from abort_sync.cli._parser import KEYS
 
 
 def make_client(
@@ -57,7 +50,7 @@ def make_client(
 
 def has_workers(options: argparse.Namespace) -> bool:
     """Whether anything says which workers there are."""
-    return bool(options.router_url or options.worker_url or _variable("ABORT_SYNC_ROUTER_URL"))
+    return bool(options.router_url or options.worker_url or (_variable("ABORT_SYNC_ROUTER_URL") or "").strip(", "))
 
 
 def agent_server_url(options: argparse.Namespace) -> str | None:
@@ -72,16 +65,15 @@ def _variable(name: str) -> str | None:
 def read_keys(options: argparse.Namespace) -> Keys:
     """Read the keys: from the files that the options name, the others from the environment."""
     keys: dict[str, str | None] = {}
-    for field, option, variable in _KEYS:
-        path = getattr(options, option)
+    for field, option, variable in KEYS:
+        path = getattr(options, option[2:].replace("-", "_"))
         keys[field] = _read_key(path, option) if path else os.environ.get(variable)
     return Keys(**keys)
 
 
 def _read_key(path: str, option: str) -> str:
-    name = "--" + option.replace("_", "-")
     if path == "-":
-        what = option[: -len("_file")].replace("_", " ")
+        what = option[2 : -len("-file")].replace("-", " ")
         try:
             key = getpass.getpass(f"{what}: ") if sys.stdin.isatty() else sys.stdin.readline()
         except EOFError:
@@ -90,11 +82,13 @@ def _read_key(path: str, option: str) -> str:
         try:
             with open(path, encoding="utf-8") as file:
                 key = file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-            raise ConfigurationError(f"{name} {path}: {why}; give a readable file that holds the key alone") from None
+        except OSError as error:  # the "path" may be the key itself
+            why = f"{error.strerror} (what was given is not shown)"
+            raise ConfigurationError(f"{option}: {why}; give the name of a file that holds the key alone") from None
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"{option} {path}: it is no UTF-8 text; give a file that holds the key alone") from None
     if not key.strip():
-        raise ConfigurationError(f"{name} {path}: no key was given; write it into a file, or leave the option out")
+        raise ConfigurationError(f"{option} {path}: no key was given; write it into a file, or leave the option out")
     return key
 
 

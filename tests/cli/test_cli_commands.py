@@ -107,6 +107,22 @@ def test_nothing_could_be_tried_is_status_3(capsys: Captured) -> None:
         assert fleet.router_url in report["error"]
         assert main(["workers", "--router-url", fleet.router_url]) == 3
         assert capsys.readouterr().err.startswith("abort-sync: error: ")
+        status, found = run_json(capsys, "workers", "--router-url", fleet.router_url)
+        assert (status, found["workers"]) == (3, [])
+        assert "refused" in found["routers"][0]["error"]
+        status, rows = run_json(capsys, "watch", "--once", "--router-url", fleet.router_url)
+        assert status == 3
+        assert fleet.router_url in rows[0]["why"]
+
+
+@pytest.mark.parametrize("words", [["abort", "r"], ["workers"], ["watch", "--once"], ["teardown", "--rid", "r", "--timeout", "2"]])
+def test_a_dead_router_points_to_the_doctor(words: list[str], capsys: Captured) -> None:
+    """Every command that cannot learn the workers says what to do next."""
+    with LocalFleet(workers=1) as fleet:
+        fleet.router.kill()
+        assert main([*words, "--router-url", fleet.router_url]) == 3
+    printed = capsys.readouterr()
+    assert "; abort-sync doctor, with the same options," in printed.out + printed.err
 
 
 def test_abort_all_with_yes(fleet: LocalFleet, capsys: Captured) -> None:
@@ -232,6 +248,12 @@ def test_no_worker_is_not_well(capsys: Captured) -> None:
         assert main(["workers", "--router-url", fleet.router_url]) == 1
         assert "no worker is listed yet" in capsys.readouterr().err
         assert run_json(capsys, "workers", "--router-url", fleet.router_url)[0] == 1
+        assert main(["watch", "--once", "--router-url", fleet.router_url]) == 1
+        assert "no worker is listed yet" in capsys.readouterr().out
+        assert main(["abort", "r", "--router-url", fleet.router_url]) == 3
+        printed = capsys.readouterr().out
+        assert f"no worker is listed by {fleet.router_url}; abort-sync doctor" in printed
+        assert "allow_empty" not in printed
 
 
 def test_a_part_of_the_workers_is_not_well(fleet: LocalFleet, capsys: Captured) -> None:
@@ -282,7 +304,9 @@ def test_watch_goes_on_until_ctrl_c(fleet: LocalFleet, monkeypatch: pytest.Monke
     monkeypatch.setattr("abort_sync.cli._looks.sleep", sleep)
     words = ["watch", "--json", "--interval", "7", "--router-url", fleet.router_url]
     assert main(words) == 130
-    looks = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    printed = capsys.readouterr()
+    assert printed.err == "abort-sync: error: interrupted\n"
+    looks = [json.loads(line) for line in printed.out.splitlines()]
     assert naps == [7.0] * 3
     assert [len(look) for look in looks] == [3, 1, 3]
     assert looks[1][0]["worker"] == "?"
@@ -296,7 +320,21 @@ def test_ctrl_c_is_130_and_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Cap
 
     monkeypatch.setitem(COMMANDS, "workers", interrupted)
     assert main(["workers"]) == 130
-    assert capsys.readouterr().err == "abort-sync: error: interrupted; what was sent until then stays sent\n"
+    assert capsys.readouterr().err == "abort-sync: error: interrupted\n"
+
+
+def test_ctrl_c_at_a_question_does_not_speak_of_what_was_sent(
+    fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """Before anything was sent there is nothing that stays sent."""
+
+    class Impatient(Person):
+        def readline(self, size: int | None = -1, /) -> str:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", Impatient())
+    assert main(["abort-all", "--router-url", fleet.router_url]) == 130
+    assert capsys.readouterr().err.endswith("abort-sync: error: interrupted\n")
 
 
 def test_progress_is_plain_lines_without_a_terminal(fleet: LocalFleet, capsys: Captured) -> None:

@@ -99,11 +99,43 @@ def test_what_cannot_be_reached_is_named(fleet: LocalFleet, examine: Examine) ->
 
 def test_a_worker_whose_load_cannot_be_read_is_a_note(fleet: LocalFleet, examine: Examine) -> None:
     """A worker that answers but tells no load can be aborted: good to know, no problem."""
-    fleet.workers[0].behave(Behaviour.answer(404))
+    fleet.workers[0].behave(Behaviour.answer(500))
     fleet.workers[1].behave(Behaviour.wrong_json())
     status, found = examine(fleet)
     assert status == 0
     assert [found[f"worker {url}"][0]["level"] for url in fleet.worker_urls] == ["note", "note"]
+
+
+def test_a_worker_without_any_route_for_its_load_is_a_problem(fleet: LocalFleet, examine: Examine) -> None:
+    """A server that knows no such route is no SGLang server, or a very old one."""
+    fleet.workers[0].behave(Behaviour.answer(404))
+    status, found = examine(fleet)
+    problem = found[f"worker {fleet.worker_urls[0]}"][0]
+    assert (status, problem["level"]) == (1, "problem")
+    assert "no SGLang server, or a very old one" in problem["found"]
+    assert "--probe" in problem["advice"]
+
+
+def test_too_little_time_is_answered_with_more(fleet: LocalFleet, examine: Examine) -> None:
+    """Where the deadline came first, or a server is slow, the advice is a longer `--timeout`."""
+    _, found = examine(fleet, "--timeout", "1e-6")
+    assert found[f"router {fleet.router_url}"][0]["advice"].startswith("give it longer with --timeout")
+    fleet.workers[0].behave(Behaviour.hang())
+    _, found = examine(fleet, "--timeout", "1")
+    assert found[f"worker {fleet.worker_urls[0]}"][0]["advice"].startswith("give it longer with --timeout")
+
+
+def test_the_probe_of_an_agent_server_speaks_of_the_agent_server(capsys: Captured, tmp_path: Path) -> None:
+    """A refused flush wants the agent's secret, a missing route the base URL; what was tried is not called untried."""
+    with LocalFleet(workers=0, agent_secret="sesame") as fleet:
+        words = ["doctor", "--probe", "--agent-server-url"]
+        assert main([*words, fleet.agent_url or ""]) == 1
+        printed = capsys.readouterr().out
+        assert "agent server: it wants another secret: give --agent-secret-file FILE" in printed
+        assert "--worker" not in printed
+        assert "not tried" not in printed
+        assert main([*words, f"{fleet.agent_url}/flush"]) == 1
+        assert "give the agent server's base URL, without /flush" in capsys.readouterr().out
 
 
 def test_a_router_that_is_none(examine: Examine) -> None:
@@ -148,11 +180,11 @@ def test_a_worker_that_does_not_answer_is_a_problem(fleet: LocalFleet, examine: 
 
 
 def test_an_agent_server_alone_can_be_examined(fleet: LocalFleet, capsys: Captured) -> None:
-    """Without a router only the agent server is looked at."""
+    """Without a router only the agent server is looked at, and a note says so: its variable may be misspelt."""
     assert main(["doctor", "--agent-server-url", fleet.agent_url or ""]) == 0
     printed = capsys.readouterr().out
     assert "agent server 127.0.0.1:" in printed
-    assert "router" not in printed
+    assert "router: an abort needs one: --router-url URL, or ABORT_SYNC_ROUTER_URL" in printed
 
 
 def test_a_proxy_variable_is_a_note_unless_no_proxy_covers(

@@ -51,10 +51,18 @@ def test_version_is_the_packages_own(capsys: pytest.CaptureFixture[str]) -> None
         (["watch", "--interval", "1e12"], "'1e12' is no number"),
         (["completion", "tcsh"], "tcsh"),
         (["teardown", "--router-url", URL], "--id ID to flush, --rid RID or --abort-all"),
-        (["abort", "", "--router-url", URL], "rid is empty"),
+        (["abort", "", "--router-url", URL], "argument RID: it is empty"),
+        (["abort", "r", " ", "--router-url", URL], "argument RID: it is empty"),
+        (["flush", "", "a", "--agent-server-url", URL], "argument ID: it is empty"),
+        (["teardown", "--id", "", "--rid", "r", "--agent-server-url", URL, "--router-url", URL], "argument --id: it is empty"),
+        (["teardown", "--rid", "", "--router-url", URL], "argument --rid: it is empty"),
+        (["teardown", "--rid", "r", "--abort-all", "--yes", "--router-url", URL], "--abort-all: not allowed with argument --rid"),
+        (["abort", "r", "--router-url", ""], "argument --router-url: it is empty"),
+        (["workers", "--router-url", URL, "--worker-key-file="], "argument --worker-key-file: it is empty"),
+        (["abort", "r", "--bogus"], "(see abort-sync abort --help)"),
         (["abort", "r", "--router-url", "ftp://h"], "ftp"),
-        (["abort", "r", "--router-url", "http://a b"], "router_url"),
-        (["abort", "r", "--router-url", URL, "--router-key-file", "/nowhere/key"], "key-file /nowhere/key: No such"),
+        (["abort", "r", "--router-url", "http://a b"], "--router-url 'http://a b'"),
+        (["abort", "r", "--router-url", URL, "--router-key-file", "/nowhere/key"], "--router-key-file: No such"),
         (["abort-all", "--router-url", URL], "add --yes"),
         (["teardown", "--abort-all", "--router-url", URL], "add --yes"),
     ],
@@ -100,6 +108,51 @@ def test_no_option_takes_a_key_in_clear() -> None:
     about_keys = [action for action in build_parser()._actions if "key" in action.dest or "secret" in action.dest]
     assert len(about_keys) == 4
     assert all(action.metavar == "FILE" for action in about_keys)
+
+
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("--router-key", "--router-key-file FILE or ABORT_SYNC_ROUTER_KEY"),
+        ("--worker-key", "--worker-key-file FILE or ABORT_SYNC_WORKER_KEY"),
+        ("--worker-admin-key", "--worker-admin-key-file FILE or ABORT_SYNC_WORKER_ADMIN_KEY"),
+        ("--agent-secret", "--agent-secret-file FILE or HARBOR_ADMIN_SECRET"),
+        ("--api-key", "--worker-key-file FILE"),
+        ("--worker-key-fil", "--worker-key-file FILE"),
+    ],
+)
+def test_a_key_on_the_command_line_is_not_shown(option: str, instead: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever a key stands in clear, it is misuse that names the option to use, and the key is not repeated."""
+    words = ["abort", "r", "--router-url", URL]
+    for said in ([*words, option, "sesame"], [*words, f"{option}=sesame"], [option, "sesame", *words]):
+        assert main(said) == 2
+        printed = capsys.readouterr()
+        assert instead in printed.err
+        assert "sesame" not in printed.out + printed.err
+
+
+def test_a_key_in_place_of_its_file_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no file may be the key itself."""
+    assert main(["workers", "--router-url", URL, "--worker-key-file", "sesame"]) == 2
+    printed = capsys.readouterr()
+    assert "--worker-key-file: No such file" in printed.err
+    assert "sesame" not in printed.out + printed.err
+
+
+def test_help_tells_defaults_and_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    """`teardown --help` says that its ids may be repeated, and what `--timeout` is where it is not given."""
+    assert main(["teardown", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "an instance id to flush; repeatable" in text
+    assert "a request to abort; repeatable" in text
+    assert "(10; with --until-idle 30; a flush or teardown 120)" in text
+
+
+def test_a_variable_without_a_url_is_none_given(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of no URLs in the variable is answered with the option."""
+    monkeypatch.setenv("ABORT_SYNC_ROUTER_URL", " , ")
+    assert main(["abort", "r"]) == 2
+    assert "which workers? Give --router-url URL" in capsys.readouterr().err
 
 
 def test_keys_come_from_files_and_the_rest_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -178,6 +179,40 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def in_shell(script: str, fleet: LocalFleet) -> subprocess.CompletedProcess[str]:
+    """Run a line of shell in which `$RUN` is the command line and knows the fleet."""
+    command = f"{shlex.quote(sys.executable)} -m abort_sync"
+    urls = {"ABORT_SYNC_ROUTER_URL": fleet.router_url, "AGENT_SERVER_URL": fleet.agent_url or ""}
+    return subprocess.run(
+        ["sh", "-c", script.replace("$RUN", command)],
+        env={**os.environ, **urls}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-", "2>/dev/full", "-vv 2>/dev/full"])
+def test_a_closed_or_full_stream_stops_no_work(closed: str) -> None:
+    """Where the words cannot go, the work is done all the same, with its own exit status and no traceback."""
+    with LocalFleet(workers=1) as fleet:
+        fleet.workers[0].start_generation("r")
+        done = in_shell(f"$RUN abort r {closed}", fleet)
+        assert not fleet.workers[0].running
+        assert (done.returncode, "Traceback" in done.stderr, "Error" in done.stderr) == (0, False, False)
+        fleet.workers[0].kill()
+        assert in_shell(f"$RUN abort r {closed}", fleet).returncode == 1
+        assert in_shell(f"$RUN abort {closed}", fleet).returncode == 2
+        fleet.router.kill()
+        assert in_shell(f"$RUN workers {closed}", fleet).returncode == 3
+
+
+def test_a_full_disk_is_one_sentence() -> None:
+    """A report that cannot be written is status 1 and one line, after the work."""
+    with LocalFleet(workers=1) as fleet:
+        fleet.workers[0].start_generation("r")
+        done = in_shell("$RUN -q abort r --json > /dev/full", fleet)
+        assert not fleet.workers[0].running
+    assert (done.returncode, done.stderr) == (1, "abort-sync: error: [Errno 28] No space left on device\n")
 
 
 def test_ctrl_c_ends_a_hung_call() -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+from dataclasses import dataclass, replace
 from typing import Any, Optional
+from urllib.parse import quote
+
+from ._urls import credentials
+
+MAX_VALUES = 500_000
+"""So many values are read of one body: ten thousand workers with fifty details each."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,23 @@ def readable(text: str, longest: int) -> str:
     return " ".join("".join(ch if ch.isprintable() else " " for ch in text).split())[:longest]
 
 
+def without_login(answer: Answer, url: str) -> Answer:
+    """Return the answer to a URL that holds a password without that password, as it is or as it was sent.
+
+    The body of a 200 stays as it is: it is read, not shown, and a short password may be a part of what must be read.
+    """
+    login = credentials(url) if "@" in url else None
+    if login is None or not login[1]:
+        return answer
+    body, location, error = answer.body, answer.header("location"), answer.error
+    for secret in (base64.b64encode(":".join(login).encode()).decode(), quote(login[1], safe=""), login[1]):
+        body = body.replace(secret.encode(), b"***")
+        location = location.replace(secret, "***") if location else location
+        error = error.replace(secret, "***") if error else error
+    headers = tuple((name, location if name == "location" and location else value) for name, value in answer.headers)
+    return replace(answer, body=answer.body if answer.status == 200 else body, headers=headers, error=error)
+
+
 class NotJson(ValueError):
     """The text is no JSON that is worth reading."""
 
@@ -81,10 +105,12 @@ def read_json(body: bytes) -> Any:
     """Return the decoded JSON of a body from a server that is not trusted.
 
     Raises:
-        NotJson: Cut off, not UTF-8, nested too deeply, or not JSON.
+        NotJson: Cut off, not UTF-8, nested too deeply, of too many values, or not JSON.
     """
     import json
 
+    if body.count(b",") > MAX_VALUES:  # else millions of small values take seconds that no deadline can cut
+        raise NotJson(f"more than {MAX_VALUES} values")
     try:
         return json.loads(body.decode("utf-8"), parse_int=_short_int)
     except (ValueError, RecursionError) as why:

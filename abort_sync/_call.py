@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any, Callable, Optional, TypeVar, cast
 
-from ._answer import Answer, Order, readable
+from ._answer import Answer, Order, readable, without_login
 from ._config import Settings
 from ._deadline import Deadline
 from ._errors import AbortSyncError
@@ -60,16 +60,15 @@ class Tries:
         """Return what is known now."""
         line = self.line  # read first: an attempt that ends meanwhile is then in the statuses too
         statuses = list(self.statuses)
+        if line is None and not statuses:  # of many thousand targets most may be such
+            status, why = self.skipped or (Status.NOT_SENT, why_unsent())
+            return Outcome(self.target, self.via, self.rid, status, error=scrub(why))
         status = together(statuses)
         error: Optional[str]
         if line is not None and status is not Status.ACCEPTED:
             statuses.append(Status.UNKNOWN if line.is_sent else Status.UNREACHABLE)
             status = together(statuses)
             error = f"the deadline came while {line.phase}"
-        elif self.skipped is not None and not statuses:
-            status, error = self.skipped
-        elif not statuses:
-            error = why_unsent()
         else:
             decisive = len(statuses) - 1 - statuses[::-1].index(status) if status in statuses else -1
             error = explain(self.answers[decisive], status, self.key_hint, scrub)
@@ -88,24 +87,26 @@ class Tries:
         )
 
 
+_SHUTTING_DOWN = "the interpreter is shutting down: delivery is promised up to atexit, and nothing is sent after that"
+
+
 def why_unsent() -> str:
     """Return why nothing was sent, where nothing stood against it but time."""
-    if sys.is_finalizing():
-        return "the interpreter is shutting down: delivery is promised up to atexit, and nothing is sent after that"
-    return "the deadline came before anything was sent"
+    return _SHUTTING_DOWN if sys.is_finalizing() else "the deadline came before anything was sent"
 
 
 def reports_to_the_end(operation: _Operation) -> _Operation:
     """Make a public operation report, not raise, in ``__del__`` when the interpreter is so far gone that most names are None."""
+    is_finalizing, misuse, report, error = sys.is_finalizing, AbortSyncError, Report, _SHUTTING_DOWN  # also this room's own
 
     @wraps(operation)
     def run(*args: Any, **kwargs: Any) -> Report:
         try:
             return operation(*args, **kwargs)
         except Exception as why:
-            if not sys.is_finalizing() or isinstance(why, AbortSyncError):
+            if not is_finalizing() or isinstance(why, misuse):
                 raise
-            return Report(operation.__name__, error=why_unsent())
+            return report(operation.__name__, error=error)
 
     return cast(_Operation, run)
 
@@ -136,9 +137,8 @@ class Call:
         self._broken_callback = False
         if sys.is_finalizing():
             return  # nothing will be sent, and the libraries may be torn down already
-        limits = settings.limits
-        self._transport = Transport(settings.verify, settings.trust_env, limits.connect_s, limits.read_s)
-        self._abort_policy = Policy(limits.attempts, may_repeat_abort)
+        self._transport = Transport(settings.verify, settings.trust_env, settings.limits)
+        self._abort_policy = Policy(settings.limits.attempts, may_repeat_abort)
 
     def run(self, work: Work) -> None:
         """Run a piece of work to its end or to the deadline; the state it leaves in its objects is what counts.
@@ -207,7 +207,8 @@ class Call:
             deadline: An earlier one than the call's, for a part of the call; None for the call's own.
         """
         limit = self._limit(deadline)
-        share = self._fan_out.share_s() if self._fan_out is not None else None
+        fan_out = self._fan_out
+        share = fan_out.share_s() if fan_out is not None and (order.is_bounded or fan_out.is_short) else None
         if share is not None:
             limit = limit.within(share)
         line = Line(limit)
@@ -225,7 +226,7 @@ class Call:
                 tries.skipped = tries.skipped or (Status.NOT_SENT, why_unsent())
             return answer
         tries.line = line
-        answer = self._transport.attempt(order, line, limit)
+        answer = without_login(self._transport.attempt(order, line, limit), order.url)
         if answer.error is not None:
             answer = replace(answer, error=readable(self.scrub(answer.error), 300))
         tries.answers.append(answer)
@@ -244,11 +245,12 @@ class Call:
             lines = list(self._lines.items())
         for line, began in lines:
             if time.monotonic() - began > longest_s:
-                line.cut()
+                line.cut("cut off so that other targets get their turn")
 
     def _cut(self) -> None:
         with self._lock:
             self._is_cut = True
             lines = list(self._lines)
+        why = "cut off at the deadline" if self.deadline.is_over else "cut off since the call had ended"
         for line in lines:
-            line.cut()
+            line.cut(why)

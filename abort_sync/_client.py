@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from ._args import kwargs_from_args, kwargs_from_env
 from ._call import reports_to_the_end
-from ._config import Keys, Limits, Settings, Urls, check_count, check_flag, check_seconds, check_urls, check_verify
+from ._config import Keys, Limits, Settings, Urls, check_count, check_flag, check_logger, check_seconds, check_urls, check_verify
 from ._errors import ConfigurationError
 from ._events import OnEvent
 from ._guard import AbortGuard
@@ -323,10 +323,10 @@ class AbortClient:
             logger: Where a failed abort is logged; None for the logger ``abort_sync``.
 
         Raises:
-            ConfigurationError: A rid is not usable, or the client has no router and no worker URL.
+            ConfigurationError: A rid or the logger is not usable, or the client has no router and no worker URL.
         """
         self._operations.check_has_workers()
-        return AbortGuard(self.abort_requests, [check_rid(rid) for rid in rids], logger)
+        return AbortGuard(self.abort_requests, [check_rid(rid) for rid in rids], check_logger(logger))
 
     def close(self) -> None:
         """Do nothing: no socket or thread outlives a call. Here for code that closes what it opens."""

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from logging import Logger
 from typing import ClassVar, Optional, Union
 from urllib.parse import quote
 
@@ -51,6 +52,17 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def check_logger(logger: Optional[Logger]) -> Optional[Logger]:
+    """Return the logger, or None.
+
+    Raises:
+        ConfigurationError: It cannot log a warning.
+    """
+    if logger is not None and not callable(getattr(logger, "warning", None)):
+        raise ConfigurationError(f"logger must be a logging.Logger or None, not {type(logger).__name__}")
+    return logger
 
 
 @dataclass(frozen=True)

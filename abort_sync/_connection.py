@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import threading
 from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 from urllib.parse import urlsplit
@@ -23,10 +24,11 @@ class Dialer:
 
     Args:
         ca_bundle: The path of the authorities that ``verify=True`` trusts.
+        lookups: At most so many names are looked up at once.
     """
 
-    def __init__(self, ca_bundle: str) -> None:
-        self._ca_bundle = ca_bundle
+    def __init__(self, ca_bundle: str, lookups: int) -> None:
+        self._ca_bundle, self._slots = ca_bundle, threading.Semaphore(lookups)
         self._contexts: dict[Union[bool, str], ssl.SSLContext] = {}
         self._lookups: dict[tuple[str, int], NameLookup] = {}
 
@@ -38,7 +40,7 @@ class Dialer:
             if found is None:
                 lookup = self._lookups.get((host, port))
                 if lookup is None:  # two threads may look the same name up; both are right
-                    lookup = self._lookups[host, port] = NameLookup(host, port).begin()
+                    lookup = self._lookups[host, port] = NameLookup(host, port, self._slots).begin(left)
                 try:
                     found = lookup.wait(left)
                 except socket.gaierror:  # the next attempt asks again; a look-up that goes on is waited for again

@@ -60,11 +60,12 @@ _GRACE_S = 0.3
 class _Piece:
     """One piece of work, and whom its end is awaited by."""
 
-    __slots__ = ("work", "parent", "awaited", "is_spawned")
+    __slots__ = ("work", "parent", "awaited", "is_spawned", "is_spawning")
 
     def __init__(self, work: Work, parent: Optional[_Piece] = None, is_spawned: bool = False) -> None:
         self.work, self.parent, self.is_spawned = work, parent, is_spawned
         self.awaited = 0
+        self.is_spawning = False  # it only directs: its steps never block, so they go first and take no turn
 
 
 class FanOut:
@@ -97,7 +98,7 @@ class FanOut:
         self._active = 0  # loops that run or are about to
         self._starting = 0  # of these the one that the lead is starting
         self._is_over = False
-        self._had = threads  # so many threads can be had
+        self._had = self._wanted = threads  # so many can be had
         self._failure: Optional[BaseException] = None
         self._messages: queue.SimpleQueue[Optional[Callable[[], object]]] = queue.SimpleQueue()
         self._lead_thread = threading.Thread(target=self._lead, name="abort-sync", daemon=False)
@@ -108,6 +109,11 @@ class FanOut:
     def tell(self, message: Callable[[], object]) -> None:
         """Have something called in the calling thread, soon."""
         self._messages.put(message)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether threads were refused, so that fewer than wanted make the steps."""
+        return self._had < self._wanted
 
     def share_s(self) -> Optional[float]:
         """Return the seconds that one step may take where steps wait for a thread, so that each gets its turn; else None."""
@@ -141,6 +147,8 @@ class FanOut:
         with self._lock:
             self._wake()
             waiting = len(self._ready) - max(0, self._had - (self._begun - self._ended))
+            if self._ready and self._ready[0][1].is_spawning:
+                waiting -= 1
             return 1 - min(0, -waiting // self._had)
 
     # --- the calling thread ---
@@ -220,6 +228,7 @@ class FanOut:
             with self._lock:
                 self._starting = 0
                 if is_started:
+                    self._had = self._threads
                     continue
                 self._had = max(1, self._active - 1)
                 if self._active > 1:  # go on with the threads that there are
@@ -273,8 +282,6 @@ class FanOut:
                     piece = self._ready.popleft()[1]
                     self._begun += 1
                 self._step(piece)
-                with self._lock:
-                    self._ended += 1
         finally:
             with self._lock:
                 self._active -= 1
@@ -283,23 +290,31 @@ class FanOut:
                 self._messages.put(None)
 
     def _step(self, piece: _Piece) -> None:
+        asked: Optional[Step] = None
+        failure: Optional[BaseException] = None
         try:
             asked = next(piece.work)
         except StopIteration:
-            self._finished(piece)
+            pass
         except BaseException as why:
-            self._failure = self._failure or why
+            failure = why
+        with self._lock:
+            self._ended += 1
+        if failure is not None:
+            self._failure = self._failure or failure
             self._stop()
+        elif asked is None:
+            self._finished(piece)
+        elif isinstance(asked, (int, float)):
+            self._push([piece], asked)
+        elif isinstance(asked, Spawn):
+            piece.is_spawning = True
+            self._push([*(_Piece(work, is_spawned=True) for work in asked.works), piece])
+        elif asked:
+            piece.awaited = len(asked)
+            self._push([_Piece(work, piece) for work in asked])
         else:
-            if isinstance(asked, (int, float)):
-                self._push([piece], asked)
-            elif isinstance(asked, Spawn):
-                self._push([*(_Piece(work, is_spawned=True) for work in asked.works), piece])
-            elif asked:
-                piece.awaited = len(asked)
-                self._push([_Piece(work, piece) for work in asked])
-            else:
-                self._push([piece])
+            self._push([piece])
 
     def _finished(self, piece: _Piece) -> None:
         parent = piece.parent
@@ -328,7 +343,8 @@ class FanOut:
                     heapq.heappush(self._later, (now + wait_s, self._count, piece))
             else:
                 self._wake()
-                self._ready.extend((now, piece) for piece in pieces)
+                for piece in pieces:
+                    self._queue(now, piece)
             self._changed.notify()
 
     # --- under the lock ---
@@ -337,6 +353,12 @@ class FanOut:
         """Move what has waited long enough to what is ready."""
         while self._later and self._later[0][0] <= time.monotonic():
             when, _, piece = heapq.heappop(self._later)
+            self._queue(when, piece)
+
+    def _queue(self, when: float, piece: _Piece) -> None:
+        if piece.is_spawning:
+            self._ready.appendleft((when, piece))
+        else:
             self._ready.append((when, piece))
 
     def _is_any_ready(self) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Callable, Optional
 
 from ._args import instance_ids_from_args, kwargs_from_args, kwargs_from_env
 from ._call import reports_to_the_end
 from ._client import AbortClient
-from ._config import check_flag
+from ._config import check_flag, check_logger
 from ._errors import ConfigurationError
+from ._operations import NO_FLUSH, NO_SWEEP
 from ._report import Report, log_failures
 from ._rids import check_rids
 
@@ -66,6 +68,7 @@ def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: 
     for name, value in (("sglang_url", sglang_url), ("rid", rid)):
         if value is not None and not isinstance(value, str):
             raise ConfigurationError(f"{name} must be a string, not {type(value).__name__}: abort_sglang_request(url, rid)")
+    check_logger(logger)
     if not sglang_url or not sglang_url.strip():
         return _nothing("abort_sglang_request", "no router URL was given: nothing to abort at", logger)
     if not rid or not rid.strip():
@@ -115,7 +118,10 @@ def teardown(args: object, *, rids: Iterable[str] = (), abort_all: bool = False)
         report = AbortClient(**kwargs).teardown(
             ids if can_flush else (), rids=wanted if can_abort and not abort_all else (), abort_all=can_abort and abort_all
         )
-        return report.with_error("; ".join(missing)) if missing else report
+        if missing:  # what is left out is an error here, not a wish
+            notes = tuple(one for one in report.notes if one not in (NO_FLUSH, NO_SWEEP))
+            report = replace(report, notes=notes).with_error("; ".join(missing))
+        return report
 
     return _renamed("teardown", tear_down)
 

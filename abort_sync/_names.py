@@ -17,16 +17,32 @@ _SLICE_S = 0.1
 
 
 class NameLookup:
-    """One look-up, shared by everyone in a call who needs the same name."""
+    """One look-up, shared by everyone in a call who needs the same name.
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    Args:
+        host: The name.
+        port: The port that its addresses get.
+        slots: One is taken while it goes on.
+    """
+
+    def __init__(self, host: str, port: int, slots: threading.Semaphore) -> None:
+        self._host, self._port, self._slots = host, port, slots
         self._ended = threading.Event()
         self._found: list[Address] = []
         self._error: Optional[Exception] = None
 
-    def begin(self) -> NameLookup:
-        """Start looking."""
+    def begin(self, left: Callable[[], float]) -> NameLookup:
+        """Start looking, once there is a slot: look-ups that hang would else leave a thread for each of many names.
+
+        Args:
+            left: As ``wait``.
+
+        Raises:
+            TimeoutError: There was no slot in time.
+        """
+        while not self._slots.acquire(timeout=min(left(), _SLICE_S)):
+            if left() <= 0:
+                raise TimeoutError("too many names are being looked up already")
         try:
             _thread.start_new_thread(self._look, ())
         except RuntimeError:  # a thread limit, or the interpreter is ending
@@ -57,6 +73,7 @@ class NameLookup:
         except Exception as why:
             self._error = why
         self._ended.set()
+        self._slots.release()
 
 
 def literal(host: str, port: int) -> Optional[list[Address]]:

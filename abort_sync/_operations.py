@@ -28,6 +28,8 @@ _LISTING_POLL_S = 0.25
 _TEARDOWN_POLL_S = 0.25
 _TEARDOWN_SETTLE = 2
 _FLUSH_SHARE = 0.75
+NO_SWEEP = "no rids and no abort_all=True: no worker was swept"
+NO_FLUSH = "no instance ids: no agent was flushed"
 
 
 class Operations:
@@ -156,9 +158,9 @@ class Operations:
         notes = prefix_notes([rid for rid in rids if rid is not None])
         if not rids:
             call.run(_all([one.work() for one in flushes]))
-            return self._report(call, [one.outcome() for one in flushes], None, ["no rids and no abort_all=True: no worker was swept"])
+            return self._report(call, [one.outcome() for one in flushes], None, [NO_SWEEP])
         if not ids:
-            notes.append("no instance ids: no agent was flushed")
+            notes.append(NO_FLUSH)
         sweep: AbortSweep | IdleSweep
         if until_idle:
             idle = sweep = self._idle_sweep(call, rids, Watch(_TEARDOWN_POLL_S, _TEARDOWN_SETTLE))

@@ -69,7 +69,7 @@ class Outcome:
         rid: The request id, or None where the order is not about one.
         status: The strongest claim that all attempts together allow.
         http_status: The status of the last whole answer, or None.
-        attempts: Each exchange, in order.
+        attempts: Each exchange, in order; until idle, those of the last abort and the last look.
         elapsed_s: Seconds from the first attempt's start to the last one's end, waits included.
         error: Why the status is no better, as a sentence for a person; None when it is ok.
         cancelled: Flush: how many trials the server says it cancelled, over all flushes of this call; else None.
@@ -95,7 +95,7 @@ class Outcome:
     def __str__(self) -> str:
         parts = [f"{self.status.value:<11}", self.target]
         if self.rid is not None:
-            parts.append(f"rid={self.rid}")
+            parts.append(f"rid={self.rid if self.rid.isprintable() else repr(self.rid)}")
         if self.via not in (None, "router"):
             parts.append(f"via={self.via}")
         if self.http_status is not None:

@@ -42,7 +42,7 @@ def expand_batch_rids(rid: str, n: int) -> list[str]:
     """
     check_rid(rid)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ConfigurationError(f"n must be a positive integer (how many prompts the batch has), not {_shown(n)}")
+        raise ConfigurationError(f"n must be a whole number from 1 (how many prompts the batch has), not {n!r}")
     return [f"{rid}_{i}" for i in range(n)]
 
 
@@ -56,12 +56,17 @@ def is_aborted(response_json: Any) -> bool:
     Args:
         response_json: The decoded JSON of the answer.
 
+    Raises:
+        ConfigurationError: It is a text or a response, which says nothing before it is decoded: give ``response.json()``.
+
     Source: SGLang 0.5.23, measured: ``{"type": "abort", ...}`` natively and ``"abort"`` on the OpenAI routes.
     """
     if isinstance(response_json, (list, tuple)):
         return any(is_aborted(one) for one in response_json)
     if not isinstance(response_json, Mapping):
-        return False
+        if response_json is None or isinstance(response_json, (bool, int, float)):
+            return False
+        raise ConfigurationError(f"is_aborted takes the decoded JSON of an answer, response.json(), not {_shown(response_json)}")
     reasons = [response_json.get("finish_reason")]
     meta = response_json.get("meta_info")
     if isinstance(meta, Mapping):
@@ -69,7 +74,7 @@ def is_aborted(response_json: Any) -> bool:
     if any(reason == "abort" or (isinstance(reason, Mapping) and reason.get("type") == "abort") for reason in reasons):
         return True
     choices = response_json.get("choices")
-    return isinstance(choices, (list, tuple)) and is_aborted(choices)
+    return isinstance(choices, (list, tuple)) and any(is_aborted(one) for one in choices if isinstance(one, Mapping))
 
 
 def check_rid(rid: object) -> str:
@@ -97,7 +102,7 @@ def check_rids(rids: object) -> list[str]:
     """
     if isinstance(rids, (str, bytes)):
         raise ConfigurationError("rids must be a list of request ids, not one string: write [rid], or call abort_request(rid)")
-    if not isinstance(rids, Iterable):
+    if not isinstance(rids, Iterable) or isinstance(rids, Mapping):
         raise ConfigurationError(f"rids must be a list of request ids, not {_shown(rids)}")
     return list(dict.fromkeys(check_rid(rid) for rid in rids))
 

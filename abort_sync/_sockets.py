@@ -23,15 +23,17 @@ class Line:
         phase: What it is doing, for a person: "resolving", "connecting", ...
         is_sent: Whether a byte of the request may have left.
         is_cut: Whether somebody cut it.
+        why: How that is put to a person.
     """
 
-    __slots__ = ("limit", "phase", "is_sent", "is_cut", "_sock", "_lock")
+    __slots__ = ("limit", "phase", "is_sent", "is_cut", "why", "_sock", "_lock")
 
     def __init__(self, limit: Deadline) -> None:
         self.limit = limit
         self.phase = "starting"
         self.is_sent = False
         self.is_cut = False
+        self.why = ""
         self._sock: Optional[socket.socket] = None
         self._lock = threading.Lock()
 
@@ -62,10 +64,10 @@ class Line:
                 raise socket.timeout("timed out")
             self._sock = sock
 
-    def cut(self) -> None:
+    def cut(self, why: str) -> None:
         """Wake whoever uses the socket; it stays theirs to close."""
         with self._lock:
-            self.is_cut = True
+            self.why, self.is_cut = self.why or why, True
             if self._sock is not None:
                 try:
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)

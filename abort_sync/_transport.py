@@ -23,6 +23,7 @@ from requests.utils import DEFAULT_CA_BUNDLE_PATH, get_netrc_auth, select_proxy
 from urllib3.response import HTTPResponse
 
 from ._answer import Answer, Order
+from ._config import Limits
 from ._connection import Connection, Dialer
 from ._deadline import Deadline
 from ._sockets import Line
@@ -37,16 +38,15 @@ class Transport:
     Args:
         verify: How certificates are checked: True, False or a path.
         trust_env: Whether proxy variables, CA variables and ``.netrc`` are used.
-        connect_s: Seconds for resolving, connecting and the TLS handshake of one attempt.
-        read_s: Seconds for sending the request and receiving the whole answer.
+        limits: Bounds for one attempt.
     """
 
-    def __init__(self, verify: Union[bool, str], trust_env: bool, connect_s: float, read_s: float) -> None:
+    def __init__(self, verify: Union[bool, str], trust_env: bool, limits: Limits) -> None:
         self._session = _Session()
         self._session.trust_env = self.trusts_env = trust_env
         self._verify = verify
-        self._limits = (connect_s, read_s)
-        self.dialer = Dialer(DEFAULT_CA_BUNDLE_PATH)
+        self._limits = limits
+        self.dialer = Dialer(DEFAULT_CA_BUNDLE_PATH, limits.threads)
 
     def attempt(self, order: Order, line: Line, deadline: Deadline) -> Answer:
         """Make one exchange; whatever goes wrong is in the answer, and the line is closed.
@@ -63,7 +63,7 @@ class Transport:
         failure: Optional[BaseException] = None
         try:
             request = _Request(order, line, self, deadline)
-            line.limit = deadline.within(self._limits[0])
+            line.limit = deadline.within(self._limits.connect_s)
             verify: Any = self._verify
             proxies: MutableMapping[str, str] = {}
             if self.trusts_env:
@@ -83,7 +83,7 @@ class Transport:
         if isinstance(failure, (requests.ReadTimeout, requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError)):
             line.is_sent = True
         if failure is not None or line.is_cut:
-            error = "cut off at the deadline" if line.is_cut else _phrase(failure)
+            error = line.why if line.is_cut else _phrase(failure)
             error = f"{error} while {line.phase}"
             status = None
         is_refused = failure is not None and any(isinstance(one, ConnectionRefusedError) for one in _chain(failure))
@@ -92,7 +92,7 @@ class Transport:
 
     def answering_limit(self, order: Order, deadline: Deadline) -> Deadline:
         """Return when the answer must have come, now that the connection stands."""
-        return deadline.within(self._limits[1]) if order.is_bounded else deadline
+        return deadline.within(self._limits.read_s) if order.is_bounded else deadline
 
 
 class _Request(requests.PreparedRequest):
@@ -174,8 +174,11 @@ class _Exchange:
 def _read(response: requests.Response, max_bytes: int) -> bytes:
     if response.headers.get("content-length") == "0":
         return b""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", "deflate"):  # encoded twice, a kilobyte can stand for gigabytes
+        raise OSError(f"the answer's content-encoding {encoding[:40]!r} was not asked for")
     parts, size = [], 0
-    for part in response.iter_content(65_536):
+    for part in response.iter_content(16_384):
         parts.append(part)
         size += len(part)
         if size > max_bytes:
@@ -209,6 +212,8 @@ def _phrase(why: Optional[BaseException]) -> str:
             return (
                 f"the certificate was not accepted ({one.verify_message or 'verification failed'}; verify= takes the path of a CA bundle)"
             )
+        if isinstance(one, ssl.SSLError) and one.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+            return "no TLS came back: a server that speaks plain http wants an http:// URL"
         if isinstance(one, socket.gaierror):
             return f"the name could not be resolved ({one.strerror})"
         if isinstance(one, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):

@@ -14,6 +14,8 @@ _RANK = re.compile(r"@\d+(?=/*$)")
 _HOST_AND_PORT = re.compile(r"(\[[^]]*\]|[0-9A-Fa-f:.]*|[^:/?#]*)(:\d+)?(/.*)?")
 _QUERY = re.compile(r"([?#]).*", re.DOTALL)
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
+_HALF_A_SCHEME = re.compile(r"https?(:?/|;)", re.IGNORECASE)
+_NO_NAME = re.compile(r"[^\w.-]")
 _LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 
@@ -75,7 +77,7 @@ def _cleaned(text: str, what: str) -> Url:
     url = _RANK.sub("", url)
     scheme = _SCHEME.match(url)
     if scheme is None:
-        if "://" in url or url.startswith("/"):
+        if "://" in url or url.startswith("/") or _HALF_A_SCHEME.match(url):
             raise ValueError(f"{what} {shown!r} has no usable scheme: write http://HOST:PORT")
         url = f"http://{url}"
     elif scheme.group(1).lower() not in ("http", "https"):
@@ -164,9 +166,13 @@ def _checked(parts: SplitResult) -> Url:
     if ":" in host or "[" in parts.netloc.rpartition("@")[2]:  # older Pythons take anything between brackets for a host
         ipaddress.IPv6Address(host)
     elif host.replace(".", "").isdigit():
+        if host.count(".") != 3:
+            raise _Reason("its host is no address: write http://HOST:PORT")
         if ipaddress.IPv4Address(host).packed[0] == 0 and not is_wildcard(host):
             raise _Reason("0.x.x.x names no machine")
     else:
+        if _NO_NAME.search(host):
+            raise _Reason("its host holds what no host name can; several URLs are several values")
         host.encode("idna")  # an empty or overlong label
     scheme = parts.scheme.lower()
     usual = 443 if scheme == "https" else 80

@@ -116,6 +116,18 @@ def test_a_listing_full_of_rubbish_is_bounded() -> None:
     assert peak < 40 * MEGABYTE
 
 
+@pytest.mark.parametrize("value", ["[]", "{}", '{"a":1}', "0"])
+def test_a_listing_of_millions_of_values_is_not_read(value: str) -> None:
+    """Decoding them would hold the interpreter for seconds that no deadline can cut: it is no listing."""
+    body = '{"workers":[' + ",".join([value] * (15 * MEGABYTE // (len(value) + 1))) + "]}"
+    began = time.monotonic()
+    found = listed(body, timeout_s=20.0)
+    print(f"{time.monotonic() - began:.2f} s")
+
+    assert found.workers == ()
+    assert "more than 500000 values" in str(found.routers[0].error)
+
+
 @pytest.mark.parametrize(
     "act",
     [

@@ -173,6 +173,20 @@ def test_credentials_in_a_url_are_sent_and_masked_wherever_it_is_printed(texts: 
     assert "***@" in everything
 
 
+def test_credentials_of_a_url_that_the_server_sends_back_are_masked(texts: Texts) -> None:
+    """A server that repeats the login of its URL, as it is, quoted or as the header had it, does not get it into any text."""
+    user, password = CREDENTIALS[0], CREDENTIALS[2]
+    echo = f"bad login {user}:{password} p%40s%3As3cr3t%2F {basic(user, password)}"
+    for act in (answer(401, echo), answer(302, "", f"location: http://h/{basic(user, password)[6:]}")):
+        with Scripted(act) as worker:
+            at = worker.url.replace("http://", f"http://{user}:p%40s%3As3cr3t%2F@")
+            client = AbortClient(worker_urls=[at], limits=Limits(attempts=1), on_event=texts.add, timeout_s=20.0)
+            report = client.abort_request("rid-1")
+        texts.add(report)
+        assert "***" in str(report.outcomes[0].error)
+    texts.check(password, "p%40s%3As3cr3t%2F", basic(user, password)[6:])
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -132,7 +132,7 @@ class Storm:
         elif status in ("NOT_SENT", "UNREACHABLE"):
             assert not got, what
         elif status == "UNKNOWN":
-            is_cut = any(word in str(outcome.error) for word in ("deadline", "timed out"))
+            is_cut = any(word in str(outcome.error) for word in ("deadline", "timed out", "cut off"))
             assert "UNKNOWN" in claims or is_cut or worker is self.flapping, what
         else:
             assert claims and strongest(claims) == status, what

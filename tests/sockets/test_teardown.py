@@ -253,3 +253,18 @@ def test_keys_of_agents_and_workers_do_not_meet_in_a_teardown() -> None:
         ("/v1/loads", "Bearer kw"),
     }
     assert {json.loads(one.body)["rid"] for one in server.asked if one.target == "/abort_request"} == {"a"}
+
+
+def test_what_a_teardown_must_leave_out_is_an_error_and_no_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drop-in with half of the URLs: the error names what is missing, and no note says that the caller had not asked for it."""
+    monkeypatch.delenv("ABORT_SYNC_ROUTER_URL", raising=False)
+    monkeypatch.delenv("AGENT_SERVER_URL", raising=False)
+    with LocalFleet(workers=1, teardown_s=0.0) as fleet:
+        monkeypatch.setenv("AGENT_SERVER_URL", str(fleet.agent_url))
+        half = teardown({"session_server_instance_id": "i-1"}, rids=["a"])
+        monkeypatch.delenv("AGENT_SERVER_URL")
+        other = teardown({"session_server_instance_id": "i-1", "rollout_external_engine_addrs": fleet.worker_urls}, rids=["a"])
+
+    assert "no router URL" in str(half.error)
+    assert "no agent server URL" in str(other.error)
+    assert half.notes == other.notes == ()

@@ -117,6 +117,7 @@ def test_only_a_whole_200_that_is_no_page_is_a_yes() -> None:
         "long header": b"HTTP/1.1 200 OK\r\na: " + b"b" * 100_000 + b"\r\n\r\n",
         "too long": answer(200, b"x" * 65_537),
         "endless": endless(b"x" * 65_536, b"HTTP/1.1 200 OK\r\n\r\n"),
+        "zipped twice": answer(200, gzip.compress(gzip.compress(b"x" * 50_000_000)), "content-encoding: gzip, gzip"),
         "zip bomb": answer(200, gzip.compress(b"x" * 50_000_000), "content-encoding: gzip"),
     }
     got = outcomes_of({**whole, **pages, **other, **cut, **odd})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,6 +122,19 @@ def test_a_cut_reaches_the_attempt_under_way() -> None:
     transport.attempt = attempt  # type: ignore[method-assign]  # a stand-in
     call.exchange(ORDER, Tries("abort", URL), None)
     assert [one.is_cut for one in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("is_bounded", "is_short", "expected"), [(True, False, 1.0), (True, True, 1.0), (False, True, 1.0), (False, False, 60.0)]
+)
+def test_an_attempt_gets_its_share_of_the_time(is_bounded: bool, is_short: bool, expected: float) -> None:
+    """Where steps wait for a thread; a flush, which a limit would hang up on in its teardown, only where threads were refused."""
+    seen: list[float] = []
+    call, transport = stage(lambda order: Answer(200), worker_urls=[URL], timeout_s=60.0)
+    transport.attempt = lambda order, line, deadline: (seen.append(deadline.left()), Answer(200))[1]  # type: ignore[method-assign]  # a stand-in
+    call._fan_out = SimpleNamespace(share_s=lambda: 1.0, is_short=is_short)  # type: ignore[assignment]  # a stand-in
+    call.exchange(replace(ORDER, is_bounded=is_bounded), Tries("abort", URL), None)
+    assert expected - 1.0 < seen[0] <= expected
 
 
 def test_a_part_of_a_call_has_its_own_earlier_deadline() -> None:

@@ -314,6 +314,60 @@ def test_a_lone_thread_shares_its_time(threads: str) -> None:
         assert [round((share or 0) / LONG_S, 1) for share in shares] == [0.2, 0.2, 0.2, 0.2]
 
 
+def test_a_thread_that_was_refused_once_does_not_shorten_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F7: where threads can be had again, each step has its own again, and all its time."""
+    submit, refused, short = ThreadPoolExecutor.submit, [1], []
+    both = threading.Barrier(2)
+
+    def refuse_once(*args: Any, **kwargs: Any) -> Any:
+        if refused:
+            refused.pop()
+            monkeypatch.setattr(_thread, "start_new_thread", refuse)
+            raise RuntimeError("can't start new thread")
+        monkeypatch.setattr(_thread, "start_new_thread", start)
+        return submit(*args, **kwargs)
+
+    def one() -> Iterator[Any]:
+        yield 0.0
+        both.wait(LONG_S)  # there are two threads by now
+        short.append(fan_out.is_short)
+
+    def work() -> Iterator[Any]:
+        short.append(fan_out.is_short)
+        yield 0.0
+        yield [one(), one()]
+
+    start = _thread.start_new_thread
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse_once)
+    fan_out = FanOut(work(), Deadline.after(LONG_S), 8, nothing)
+    fan_out.run()
+    assert refused == []
+    assert short == [True, False, False]
+
+
+def test_what_only_directs_takes_no_turn() -> None:
+    """The piece that spawns the others never blocks: with a thread for each of those, they may take all their time."""
+    shares: list[float | None] = []
+    began, looked = threading.Event(), threading.Event()
+
+    def one() -> Iterator[Any]:
+        began.set()
+        while not fan_out._ready:  # the director is ready again
+            time.sleep(0.001)
+        shares.append(fan_out.share_s())
+        looked.set()
+        yield 0.0
+
+    def director() -> Iterator[Any]:
+        yield Spawn([one()])
+        while not looked.is_set():
+            yield 0.01
+
+    fan_out = FanOut(director(), Deadline.after(LONG_S), 1, nothing)
+    fan_out.run()
+    assert shares == [None]
+
+
 def test_a_run_inside_a_step_of_another_run() -> None:
     """A call made from inside a callback or another call's thread is a run of its own."""
     seen: list[str] = []

@@ -120,6 +120,7 @@ def test_a_bad_url_in_the_environment_is_a_report(url: str, calls: Calls, monkey
         (lambda: abort({"session_server_instance_ids": 7}), "instance ids must be strings"),
         (lambda: abort_sglang_request(7, "r"), "sglang_url must be a string, not int: abort_sglang_request(url, rid)"),
         (lambda: abort_sglang_request("http://h", ["r"]), "rid must be a string, not list"),
+        (lambda: abort_sglang_request("http://h", "r", "log"), "logger must be a logging.Logger or None, not str"),  # type: ignore[arg-type]  # wrong on purpose
         (lambda: teardown("rid-1"), "abort_sglang_request(url, rid)"),
         (lambda: teardown({"session_server_instance_id": 7}), "instance ids must be strings"),
         (lambda: teardown({**ARGS, "sglang_router_port": None}, rids=["r"]), "must be a host and a port"),

@@ -6,6 +6,7 @@ import _thread
 import socket
 import threading
 import time
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_resolver_that_hangs_is_waited_for_until_the_deadline_only(resolver: Resolver) -> None:
     """D2: a wait ends when nothing is left, also where the resolver never answers."""
-    lookup = NameLookup("slow.example", 80).begin()
+    lookup = NameLookup("slow.example", 80, Semaphore(1)).begin(lambda: 5.0)
     end = time.monotonic() + 0.3
     with pytest.raises(TimeoutError, match="not resolved in time"):
         lookup.wait(lambda: end - time.monotonic())
@@ -53,7 +54,7 @@ def test_a_resolver_that_hangs_is_waited_for_until_the_deadline_only(resolver: R
 
 def test_a_wait_that_is_cut_ends_soon(resolver: Resolver) -> None:
     """What is left is asked again and again, so a cut from another thread ends the wait before the deadline."""
-    lookup = NameLookup("slow.example", 80).begin()
+    lookup = NameLookup("slow.example", 80, Semaphore(1)).begin(lambda: 5.0)
     lefts = iter([60.0, 60.0, 0.0])
     with pytest.raises(TimeoutError):
         lookup.wait(lambda: next(lefts, 0.0))
@@ -62,7 +63,7 @@ def test_a_wait_that_is_cut_ends_soon(resolver: Resolver) -> None:
 def test_one_look_up_serves_everyone(resolver: Resolver) -> None:
     """All who need a name wait for the one look-up, and get all its addresses in order."""
     resolver.let_go.set()
-    lookup = NameLookup("h.example", 81).begin()
+    lookup = NameLookup("h.example", 81, Semaphore(1)).begin(lambda: 5.0)
     expected = [(socket.AF_INET, ("192.0.2.1", 81)), (socket.AF_INET6, ("::1", 81, 0, 0))]
     assert [lookup.wait(lambda: 60.0) for _ in range(3)] == [expected] * 3
     assert len(resolver.asked) == 1
@@ -73,7 +74,7 @@ def test_a_name_that_cannot_be_resolved_raises_for_everyone(resolver: Resolver, 
     """E9: the resolver's error, of whatever type, reaches whoever waits."""
     resolver.error = error
     resolver.let_go.set()
-    lookup = NameLookup("none.example", 80).begin()
+    lookup = NameLookup("none.example", 80, Semaphore(1)).begin(lambda: 5.0)
     for _ in range(2):
         with pytest.raises(type(error)):
             lookup.wait(lambda: 60.0)
@@ -87,13 +88,26 @@ def test_without_threads_the_look_up_is_made_in_place(resolver: Resolver, monkey
 
     monkeypatch.setattr(_thread, "start_new_thread", refuse)
     resolver.let_go.set()
-    assert len(NameLookup("h.example", 80).begin().wait(lambda: 0.0)) == 2
+    assert len(NameLookup("h.example", 80, Semaphore(1)).begin(lambda: 5.0).wait(lambda: 0.0)) == 2
+
+
+def test_look_ups_that_hang_take_no_more_threads_than_there_are_slots(resolver: Resolver) -> None:
+    """One slot: the second name waits for the first one's end, no longer than its time, and is looked up after it."""
+    slots = Semaphore(1)
+    first = NameLookup("slow.example", 80, slots).begin(lambda: 5.0)
+    ends = time.monotonic() + 0.2
+    with pytest.raises(TimeoutError, match="too many names"):
+        NameLookup("other.example", 80, slots).begin(lambda: ends - time.monotonic())
+    assert [host for host, _ in resolver.asked] == ["slow.example"]
+    resolver.let_go.set()
+    first.wait(lambda: 60.0)
+    assert NameLookup("other.example", 80, slots).begin(lambda: 60.0).wait(lambda: 60.0)
 
 
 def test_the_thread_of_a_look_up_does_not_hold_the_exit(resolver: Resolver) -> None:
     """The thread that looks up is none that the interpreter waits for when it ends."""
     before = threading.active_count()
-    NameLookup("slow.example", 80).begin()
+    NameLookup("slow.example", 80, Semaphore(1)).begin(lambda: 5.0)
     assert [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()] == []
     assert threading.active_count() <= before + 1
 

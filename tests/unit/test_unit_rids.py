@@ -45,7 +45,7 @@ def test_a_batch_has_its_numbers() -> None:
 @pytest.mark.parametrize("n", [0, -1, True, 2.0, None, "3"], ids=repr)
 def test_a_batch_has_at_least_one(n: Any) -> None:
     """A batch of no prompts, or of no number of them, is refused."""
-    with pytest.raises(ConfigurationError, match=r"^n must be a positive integer \(how many prompts the batch has\), not"):
+    with pytest.raises(ConfigurationError, match=r"^n must be a whole number from 1 \(how many prompts the batch has\), not"):
         expand_batch_rids("grp", n)
 
 
@@ -80,9 +80,9 @@ def test_one_string_is_no_list(rids: Any) -> None:
         check_rids(rids)
 
 
-@pytest.mark.parametrize("rids", [None, 7, object()])
+@pytest.mark.parametrize("rids", [None, 7, object(), {"worker": "rid-1"}])
 def test_rids_are_a_list(rids: Any) -> None:
-    """What cannot be gone through is refused."""
+    """What cannot be gone through is refused, and so is a mapping: are its keys the rids, or its values?"""
     with pytest.raises(ConfigurationError, match="^rids must be a list of request ids, not"):
         check_rids(rids)
 
@@ -90,7 +90,7 @@ def test_rids_are_a_list(rids: Any) -> None:
 def test_rids_come_once_each_in_order() -> None:
     """Any iterable will do; each rid comes once, in order, as it is."""
     assert check_rids(rid for rid in ["b", "a", "b", " a "]) == ["b", "a", " a "]
-    assert check_rids({"x": 1}) == ["x"]
+    assert check_rids({"x": 1}.keys()) == ["x"]
     assert check_rids(()) == []
 
 
@@ -134,13 +134,19 @@ ABORT = {"type": "abort", "message": "Aborted"}
         ({}, False),
         ([], False),
         (None, False),
-        ("abort", False),
         (7, False),
     ],
 )
 def test_an_aborted_answer_is_known(answer: Any, expected: bool) -> None:
     """The native and the OpenAI shapes, batches and stream events tell whether any part was aborted; other values are not aborted."""
     assert is_aborted(answer) is expected
+
+
+@pytest.mark.parametrize("answer", ['{"meta_info": {}}', b"{}", object(), ["a"]], ids=["text", "bytes", "object", "list"])
+def test_an_answer_that_is_not_decoded_is_no_answer(answer: Any) -> None:
+    """A text or a response object would look like one that was not aborted: it is refused."""
+    with pytest.raises(ConfigurationError, match=r"^is_aborted takes the decoded JSON of an answer, response.json\(\), not a"):
+        is_aborted(answer)
 
 
 @pytest.mark.parametrize("path", sorted(CAPTURES.glob("*/*-*.json")), ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -60,19 +60,18 @@ class Tries:
         """Return what is known now."""
         line = self.line  # read first: an attempt that ends meanwhile is then in the statuses too
         statuses = list(self.statuses)
+        answers = self.answers[: len(statuses)]
         if line is None and not statuses:  # of many thousand targets most may be such
             status, why = self.skipped or (Status.NOT_SENT, why_unsent())
             return Outcome(self.target, self.via, self.rid, status, error=scrub(why))
-        status = together(statuses)
-        error: Optional[str]
-        if line is not None and status is not Status.ACCEPTED:
+        if line is not None:
             statuses.append(Status.UNKNOWN if line.is_sent else Status.UNREACHABLE)
-            status = together(statuses)
-            error = f"the deadline came while {line.phase}"
+        status = together(statuses)
+        decisive = len(statuses) - 1 - statuses[::-1].index(status)
+        if line is not None and decisive == len(answers):
+            error: Optional[str] = f"the deadline came while {line.phase}"
         else:
-            decisive = len(statuses) - 1 - statuses[::-1].index(status) if status in statuses else -1
-            error = explain(self.answers[decisive], status, self.key_hint, scrub)
-        answers = self.answers[: len(self.statuses)]
+            error = explain(answers[decisive], status, self.key_hint, scrub)
         whole = [answer.status for answer in answers if answer.is_whole]
         end = time.monotonic() if line is not None else self.ended
         return Outcome(

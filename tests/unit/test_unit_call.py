@@ -66,7 +66,7 @@ def test_what_the_attempts_come_to(answers: list[Answer], status: Status, http_s
     [
         ([], False, Status.UNREACHABLE, "the deadline came while connecting"),
         ([], True, Status.UNKNOWN, "the deadline came while waiting for the answer"),
-        ([Answer(503)], False, Status.REJECTED, "the deadline came while connecting"),
+        ([Answer(503)], False, Status.REJECTED, "HTTP 503"),
         ([Answer(503)], True, Status.UNKNOWN, "the deadline came while waiting"),
         ([Answer(200)], True, Status.ACCEPTED, None),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -15,6 +16,10 @@ SETTINGS = """
 for name in list(os.environ):
     if name.lower().endswith("_proxy") or name in SETTINGS.split():
         del os.environ[name]
+
+# A shell's background job ignores Ctrl-C, and so would every child: the tests that send it would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No limit on time (a busy machine stalls for seconds), and the same examples in every run of CI.
 settings.register_profile(

@@ -32,7 +32,7 @@ def abort(args: object) -> Report:
         args: The driver's arguments: an object with attributes, or a mapping.
 
     Returns:
-        A report, always; no URL and no ids are its ``error``, logged at INFO.
+        A report, whatever the network does; no URL and no ids are its ``error``, logged at INFO.
 
     Raises:
         ConfigurationError: ``args`` or an id in it is of a wrong type.
@@ -60,7 +60,7 @@ def abort_sglang_request(sglang_url: Optional[str], rid: Optional[str], logger: 
         logger: Also told, as warnings, of the targets that are not ok (the first 20 of many) and how many more there are.
 
     Returns:
-        A report, always; no URL and no rid are its ``error``, logged at INFO.
+        A report, whatever the network does; no URL and no rid are its ``error``, logged at INFO.
 
     Raises:
         ConfigurationError: An argument is of a wrong type.
@@ -93,7 +93,7 @@ def teardown(args: object, *, rids: Iterable[str] = (), abort_all: bool = False)
         abort_all: Abort everything on them instead.
 
     Returns:
-        A report, always; no URL and nothing to do are its ``error``, logged at INFO.
+        A report, whatever the network does; no URL and nothing to do are its ``error``, logged at INFO.
 
     Raises:
         ConfigurationError: ``args``, an id or a rid is of a wrong type.

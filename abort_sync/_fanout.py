@@ -369,6 +369,8 @@ class FanOut:
         left = self._deadline.left()
         if not self._is_any_ready():
             return min(left, max(0.0, self._later[0][0] - time.monotonic())) if self._later else left
+        if self._active < min(may_start, self._threads):
+            return 0.0  # it has become ready just now
         return min(left, _PACE_S) if may_start < self._threads else left
 
 

@@ -87,8 +87,10 @@ def submits(urls: Sequence[str]) -> None:
     def handler() -> None:
         found.append(futures_thread._global_shutdown_lock.locked())  # type: ignore[attr-defined]  # no other way to see it
         reports.append(client.abort_request(f"handler-{len(reports)}"))
-        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.003))
+        if not is_over:  # else a last signal would set it again, and end the process when its handler is gone
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.003))
 
+    is_over: list[bool] = []
     on_signal(handler)
     signal.setitimer(signal.ITIMER_REAL, 0.001)
     ends = time.monotonic() + 20.0
@@ -96,6 +98,7 @@ def submits(urls: Sequence[str]) -> None:
         with ThreadPoolExecutor(4) as executor:
             for _ in range(50):
                 executor.submit(int)
+    is_over.append(True)
     signal.setitimer(signal.ITIMER_REAL, 0.0)
     longest_s = max(one.elapsed_s for one in reports)
     tell(ok=all(one.ok for one in reports), longest_s=longest_s, handled=len(reports), found=sum(found))

@@ -106,6 +106,14 @@ def test_everything_runs_however_threads_are_given(threads: str) -> None:
     assert seen[-1] == -1
 
 
+def test_what_becomes_ready_while_the_lead_makes_up_its_mind_is_not_slept_over() -> None:
+    """F7: a piece may become due between two looks at the clock; nobody would wake a lone thread that then waited for others."""
+    fan_out = FanOut(iter([0.0]), Deadline.after(LONG_S), 8, nothing)  # its piece is ready, and no thread is at work
+    assert fan_out._until_next(32) == 0.0
+    fan_out._active = 8
+    assert fan_out._until_next(32) > LONG_S / 2
+
+
 def test_two_that_fail_to_start_a_thread_at_once_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """F7: the lead and the calling thread are refused a thread at the same moment: the lead makes the steps all the same."""
     start, caller = _thread.start_new_thread, threading.get_ident()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import socket
 import ssl
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Union
 
@@ -214,10 +215,15 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
+_HELD = ExitStack()
+atexit.register(_HELD.close)
+
+
 def closed_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Return a port on which nobody listens; it stays taken, else a server of another test could get it."""
+    held = _HELD.enter_context(socket.socket())
+    held.bind(("127.0.0.1", 0))
+    return int(held.getsockname()[1])
 
 
 def server_context(certificate: Path = CERTIFICATE) -> ssl.SSLContext:

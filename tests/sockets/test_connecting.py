@@ -98,12 +98,13 @@ def test_every_address_of_a_name_gets_its_share(names: Callable[..., list[str]],
 
 def test_a_failed_attempt_holds_nothing_until_the_garbage_collector_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refused, cut off, timed out, no tunnel: the descriptors are closed when the call is back, without a collection."""
+    closed = closed_port()
     gc.collect()
     gc.disable()
     try:
         with Scripted(b"HTTP/1.1 2") as cut, Scripted(hang) as hung, Scripted(answer(407)) as no_tunnel:
             before = open_descriptors()
-            urls = [cut.url, hung.url, hung.url.replace("http", "https"), f"127.0.0.1:{closed_port()}"]
+            urls = [cut.url, hung.url, hung.url.replace("http", "https"), f"127.0.0.1:{closed}"]
             client = AbortClient(worker_urls=urls, limits=Limits(0.5, 0.5, attempts=1))
             assert not any(one.ok for one in client.abort_request("rid-1").outcomes)
             for url in (no_tunnel.url, hung.url):

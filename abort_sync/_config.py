@@ -129,7 +129,7 @@ class Limits:
             to a flush, which answers after its teardown.
         attempts: Attempts at one target in all, the first included; 1 to 3.
         threads: At most so many calls at once; 1 to 1024. Where targets wait for a thread, one attempt may take its share of the
-            time left, so that a hung server keeps nobody from its turn.
+            time left, so that a hung server keeps nobody from its turn; a flush keeps its thread, unless threads were refused.
 
     Raises:
         ConfigurationError: A value is out of its range.

@@ -146,9 +146,7 @@ def test_class_is_documented(name: str) -> None:
 def test_every_error_is_public() -> None:
     """A caller can name each error that the package raises."""
     module = importlib.import_module("abort_sync._errors")
-    declared = {
-        name for name, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
-    }
+    declared = {name for name, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__}
     assert declared == set(ERRORS)
 
 

@@ -138,12 +138,8 @@ def test_abort_all_until_idle(fleet: LocalFleet, capsys: Captured) -> None:
     assert {one["status"] for one in report["outcomes"]} == {"IDLE"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_sent"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)]
-)
-def test_abort_all_asks_first(
-    answer: str, is_sent: bool, fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+@pytest.mark.parametrize(("answer", "is_sent"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)])
+def test_abort_all_asks_first(answer: str, is_sent: bool, fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     """On a terminal the workers are named and a person must say yes; anything else sends nothing and is status 1."""
     monkeypatch.setattr(sys, "stdin", Person(answer))
     assert main(["abort-all", "--router-url", fleet.router_url]) == (0 if is_sent else 1)
@@ -215,9 +211,7 @@ def test_settings_come_from_the_environment(fleet: LocalFleet, monkeypatch: pyte
 
 def test_keys_reach_the_servers_and_nothing_that_is_printed(tmp_path: Path, capsys: Captured) -> None:
     """Each key opens its own door, and stands in no line."""
-    with LocalFleet(
-        router_key="sesame-1", worker_key="sesame-2", worker_admin_key="sesame-3", agent_secret="sesame-4"
-    ) as fleet:
+    with LocalFleet(router_key="sesame-1", worker_key="sesame-2", worker_admin_key="sesame-3", agent_secret="sesame-4") as fleet:
         words = ["--router-url", fleet.router_url, "--agent-server-url", fleet.agent_url or "", "-vv"]
         for number, name in enumerate(("router-key", "worker-key", "worker-admin-key", "agent-secret"), 1):
             (tmp_path / name).write_text(f"sesame-{number}\n")
@@ -323,9 +317,7 @@ def test_ctrl_c_is_130_and_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Cap
     assert capsys.readouterr().err == "abort-sync: error: interrupted\n"
 
 
-def test_ctrl_c_at_a_question_does_not_speak_of_what_was_sent(
-    fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_ctrl_c_at_a_question_does_not_speak_of_what_was_sent(fleet: LocalFleet, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     """Before anything was sent there is nothing that stays sent."""
 
     class Impatient(Person):

@@ -187,9 +187,7 @@ def test_an_agent_server_alone_can_be_examined(fleet: LocalFleet, capsys: Captur
     assert "router: an abort needs one: --router-url URL, or ABORT_SYNC_ROUTER_URL" in printed
 
 
-def test_a_proxy_variable_is_a_note_unless_no_proxy_covers(
-    fleet: LocalFleet, examine: Examine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_variable_is_a_note_unless_no_proxy_covers(fleet: LocalFleet, examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy in the environment is told with the cure, and the doctor's own calls do not use it."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     status, found = examine(fleet)

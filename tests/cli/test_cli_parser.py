@@ -206,9 +206,7 @@ def test_a_bad_key_is_never_shown(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "sesame" not in printed.out + printed.err
 
 
-def test_no_answer_to_the_question_for_a_key_is_misuse(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_answer_to_the_question_for_a_key_is_misuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-D in place of a key sends nothing."""
 
     def getpass(prompt: str) -> str:

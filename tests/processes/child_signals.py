@@ -85,7 +85,7 @@ def submits(urls: Sequence[str]) -> None:
     found: list[bool] = []
 
     def handler() -> None:
-        found.append(futures_thread._global_shutdown_lock.locked())  # type: ignore[attr-defined]  # no other way to see it
+        found.append(futures_thread._global_shutdown_lock.locked())
         reports.append(client.abort_request(f"handler-{len(reports)}"))
         if not is_over:  # else a last signal would set it again, and end the process when its handler is gone
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.001, 0.003))

@@ -52,6 +52,13 @@ def test_del_while_the_standard_library_is_torn_down_does_not_hang_either(fleet:
     assert ended.at - used_at < 6.0  # of 8
 
 
+def test_del_of_a_client_that_was_never_used_is_no_traceback_either(fleet: LocalFleet) -> None:
+    """Most of this package is then loaded, or not, only while the interpreter ends, and its own names may be None."""
+    seen = run("child_ends", "deleted_unused", fleet.worker_urls)
+    assert len(seen) == 5
+    assert all("shutting down" in one["error"] for one in seen.values()), seen
+
+
 @pytest.mark.parametrize("case", ["after_a_deadline", "after_a_resolver_that_hangs"])
 def test_a_hung_call_does_not_hold_the_exit(fleet: LocalFleet, case: str) -> None:
     """After a deadline of 1 s has passed over a worker or a resolver that hangs, the process ends within a second."""

@@ -34,9 +34,7 @@ def test_one_abort_reaches_every_worker_exactly_once(stage: Stage) -> None:
 
     assert report.ok, str(report)
     assert sorted(one.target for one in report.outcomes) == sorted(stage.by_url)
-    assert {(one.rid, one.via, one.status, one.http_status) for one in report.outcomes} == {
-        (rid, "router", Status.ACCEPTED, 200)
-    }
+    assert {(one.rid, one.via, one.status, one.http_status) for one in report.outcomes} == {(rid, "router", Status.ACCEPTED, 200)}
     assert [len(one.attempts) for one in report.outcomes] == [1, 1, 1]
     for url in stage.by_url:
         assert stage.aborts(url, rid) == [{"rid": rid, "abort_all": False}]

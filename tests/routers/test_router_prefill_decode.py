@@ -16,7 +16,7 @@ def test_prefill_and_decode_workers_are_both_listed(stage: Stage) -> None:
     first, second, decode = stage.by_url
     kinds = {first: "prefill", second: "prefill", decode: "decode"}
     if not stage.program.tells_details:
-        kinds = dict.fromkeys(kinds, None)  # type: ignore[arg-type]  # the values do not matter
+        kinds = dict.fromkeys(kinds, None)
     assert {worker.url: worker.kind for worker in workers} == kinds
     assert len(workers) == 3
 

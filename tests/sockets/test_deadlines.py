@@ -230,7 +230,7 @@ def test_an_abort_in_finally_never_hides_what_was_on_its_way() -> None:
     client = AbortClient(f"127.0.0.1:{closed_port()}", agent_server_url=f"127.0.0.1:{closed_port()}", timeout_s=2.0)
     with pytest.raises(ZeroDivisionError) as caught:
         try:
-            1 / 0  # noqa: B018
+            1 / 0  # noqa: B018 -- the failure on its way
         finally:
             client.abort_request("rid-1")
             client.abort_until_idle(["rid-1"], timeout_s=0.5)

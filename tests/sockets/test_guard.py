@@ -113,7 +113,7 @@ def test_rids_can_be_added_inside_the_block() -> None:
                 for bad in ("", " ", None, 7):
                     with pytest.raises(ConfigurationError):
                         guard.add(bad)  # type: ignore[arg-type]  # wrong on purpose
-                1 / 0  # noqa: B018
+                1 / 0  # noqa: B018 -- the failure on its way
         assert not fleet.workers[0].running
 
     assert guard.report is not None

@@ -127,6 +127,7 @@ def test_only_a_whole_200_that_is_no_page_is_a_yes() -> None:
         **dict.fromkeys({**pages, **other, **cut, **odd}, Status.UNKNOWN),
     }
     assert all("web page" in str(got[name].error) for name in pages)
+    assert "content-encoding 'gzip, gzip' was not asked for" in str(got["zipped twice"].error)
     assert all(got[name].http_status is None for name in (*cut, *odd) if name != "early hints")
     assert all(got[name].error for name in got if not got[name].ok)
 
@@ -254,3 +255,14 @@ def test_a_listing_over_tls_and_a_worker_that_drops_out() -> None:
 
     assert [one.status for one in report.outcomes] == [Status.ACCEPTED] * 3 + [Status.UNREACHABLE]
     assert time.monotonic() - began < 20.0
+
+
+def test_https_to_a_server_that_speaks_http_says_so() -> None:
+    """The error names the mistake, not what the TLS library makes of the answer."""
+    with Scripted(
+        b"HTTP/1.1 400 Bad Request\r\n\r\n", on_accept=lambda connection: bool(connection.sendall(b"HTTP/1.1 400\r\n\r\n"))
+    ) as plain:
+        url = plain.url.replace("http:", "https:")
+        (outcome,) = AbortClient(worker_urls=url, limits=Limits(attempts=1), timeout_s=20.0).abort_request("rid-1").outcomes
+    assert outcome.status is Status.UNREACHABLE
+    assert "wants an http:// URL" in str(outcome.error)

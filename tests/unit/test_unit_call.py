@@ -121,7 +121,7 @@ def test_a_cut_reaches_the_attempt_under_way() -> None:
 
     transport.attempt = attempt  # type: ignore[method-assign]  # a stand-in
     call.exchange(ORDER, Tries("abort", URL), None)
-    assert [one.is_cut for one in lines] == [True]
+    assert [(one.is_cut, one.why) for one in lines] == [(True, "cut off since the call had ended")]  # its deadline is far
 
 
 @pytest.mark.parametrize(

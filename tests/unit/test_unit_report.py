@@ -162,3 +162,9 @@ def test_of_many_failures_the_log_names_the_first_and_counts_the_rest(caplog: py
         "abort_all: 3 more targets are not ok: the report has them",
     ]
     assert {one.levelname for one in caplog.records} == {"WARNING"}
+
+
+def test_a_rid_forges_no_line() -> None:
+    """A rid with a line break stays on its line."""
+    report = Report("abort_request", (Outcome("http://w:1", None, "a\n  ACCEPTED     http://w:2", Status.UNKNOWN),))
+    assert len(str(report).splitlines()) == 2

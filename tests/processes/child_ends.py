@@ -87,10 +87,6 @@ class AbortsWithoutLibraries:
             self.write(1, line.encode())
 
 
-def deleted_unused(urls: Sequence[str]) -> None:
-    threading.kept = AbortsWithoutLibraries(client_for(urls, agent_server_url=urls[0]), "threading")  # type: ignore[attr-defined]  # made here
-
-
 def deleted_with_the_standard_library(urls: Sequence[str]) -> None:
     client = client_for(urls, timeout_s=8.0, agent_server_url=urls[0])
     client.abort_request("first")
@@ -120,6 +116,6 @@ def after_a_resolver_that_hangs(urls: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(
-        at_exit, after_the_main_thread, deleted_as_a_global, deleted_in_a_cycle, deleted_unused, deleted_with_the_standard_library,
+        at_exit, after_the_main_thread, deleted_as_a_global, deleted_in_a_cycle, deleted_with_the_standard_library,
         after_a_deadline, after_a_resolver_that_hangs,
     )  # fmt: skip

@@ -54,9 +54,8 @@ def test_del_while_the_standard_library_is_torn_down_does_not_hang_either(fleet:
 
 def test_del_of_a_client_that_was_never_used_is_no_traceback_either(fleet: LocalFleet) -> None:
     """Most of this package is then loaded, or not, only while the interpreter ends, and its own names may be None."""
-    seen = run("child_ends", "deleted_unused", fleet.worker_urls)
-    assert len(seen) == 5
-    assert all("shutting down" in one["error"] for one in seen.values()), seen
+    run("child_ends_unused", "deleted", fleet.worker_urls)  # which sees that it ends well and prints no error
+    assert rids(fleet) == [[], []]
 
 
 @pytest.mark.parametrize("case", ["after_a_deadline", "after_a_resolver_that_hangs"])
